@@ -1,0 +1,1 @@
+"""stallscope: why an LLM inference host stalls, in seconds per cause."""

@@ -1,0 +1,1 @@
+"""The tables of the lake, by role; `stallscope.schema` gathers them."""
