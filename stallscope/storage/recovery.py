@@ -1,0 +1,81 @@
+"""What a writer finds when it starts: journal parts of a process that did not stop in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stallscope.clock import Clock
+from stallscope.errors import LakeError
+from stallscope.schema import TABLES
+from stallscope.storage.journal import parts, read_part
+from stallscope.storage.layout import Layout
+from stallscope.storage.manifest import Contents
+from stallscope.storage.pending import Acknowledged, Pending
+from stallscope.storage.quarantine import set_aside_file
+from stallscope.storage.rows import upgrade
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What the journal gave back.
+
+    Attributes:
+        rows: Acknowledged rows that were not sealed yet; they wait in ``Pending`` now.
+        damaged_records: Whole records whose checksum differs.
+        last_sequence: Highest sequence seen anywhere.
+        parts: Parts that may be deleted once the rows are sealed.
+    """
+
+    rows: int = 0
+    damaged_records: int = 0
+    last_sequence: int = 0
+    parts: list[Path] = field(default_factory=list)
+
+
+def replay(
+    layout: Layout, writer: str, contents: Contents, pending: Pending, clock: Clock
+) -> Recovered:
+    """Put acknowledged, unsealed rows back into the queue for sealing.
+
+    Args:
+        layout: The lake.
+        writer: Writer whose journal is read.
+        contents: Its manifest: sequences up to ``sealed`` stand in segments already.
+        pending: Where the rows go.
+        clock: For the reason of a damaged part.
+
+    Raises:
+        LakeError: A part cannot be read at all.
+    """
+    recovered = Recovered(
+        last_sequence=max(
+            [0, *contents.sealed.values(), *(entry.last for entry in contents.entries.values())]
+        )
+    )
+    for path in parts(layout.journal(writer)):
+        damaged = _replay_part(path, contents, pending, recovered)
+        if damaged:
+            recovered.damaged_records += damaged
+            reason = f"{damaged} record(s) with a wrong checksum; the others were recovered"
+            set_aside_file(layout, path, reason, clock)
+        else:
+            recovered.parts.append(path)
+    return recovered
+
+
+def _replay_part(path: Path, contents: Contents, pending: Pending, recovered: Recovered) -> int:
+    """Replay one part and return its number of damaged records."""
+    try:
+        records, damaged = read_part(path)
+    except OSError as error:
+        msg = f"cannot read the journal {path}: {error.strerror}"
+        raise LakeError(msg, "Give the user of the collector read rights on it") from error
+    for record in records:
+        recovered.last_sequence = max(recovered.last_sequence, record.sequence)
+        if record.sequence <= contents.sealed.get(record.table, 0) or record.table not in TABLES:
+            continue
+        batch = upgrade(TABLES[record.table], record.batch, record.version)
+        pending.add(record.table, [Acknowledged(record.sequence, batch, record.boot_id)])
+        recovered.rows += batch.num_rows
+    return damaged

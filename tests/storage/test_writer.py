@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stallscope.errors import LakeError
+from stallscope.storage.reader import Lake
+from stallscope.storage.writer import Writer, WriterOptions
+from tests.storage.conftest import QUIET
+from tests.storage.lake_rows import START_US, HandClock, disk, gaps
+
+OpenWriter = Callable[..., Writer]
+
+
+def requests_in(lake: Path) -> list[int]:
+    with Lake(lake).connect(tables=["token_gap"]) as connection:
+        found = connection.execute("SELECT request FROM token_gap ORDER BY request").fetchall()
+    return [row[0] for row in found]
+
+
+def copy_as_if_killed(lake: Path, target: Path) -> Path:
+    """Return a copy of a lake as a kill -9 would leave it: no close, no seal, no lock."""
+    return Path(shutil.copytree(lake, target, symlinks=True))
+
+
+def test_acknowledged_rows_survive_a_kill_once(
+    open_writer: OpenWriter, tmp_path: Path, clock: HandClock
+) -> None:
+    writer = open_writer()
+    writer.append("token_gap", gaps(0, 10))
+    writer.seal()
+    writer.append("token_gap", gaps(10, 10))
+    writer.flush()
+    writer.append("token_gap", gaps(20, 10))  # never acknowledged
+    killed = copy_as_if_killed(tmp_path / "lake", tmp_path / "killed")
+    again = Writer.open(killed, "collect", clock=clock, options=QUIET)
+    assert again.recovered.rows == 10
+    again.close()
+    assert requests_in(killed) == list(range(20))
+
+
+def test_a_kill_between_segment_and_manifest_doubles_nothing(
+    open_writer: OpenWriter, tmp_path: Path, clock: HandClock
+) -> None:
+    writer = open_writer()
+    writer.append("token_gap", gaps(0, 10))
+    writer.flush()
+    lake = tmp_path / "lake"
+    journal = copy_as_if_killed(lake, tmp_path / "before")
+    writer.seal()
+    shutil.copytree(lake / "segments", journal / "segments", dirs_exist_ok=True)
+    Writer.open(journal, "collect", clock=clock, options=QUIET).close()
+    assert requests_in(journal) == list(range(10))
+
+
+def test_a_kill_between_manifest_and_journal_doubles_nothing(
+    open_writer: OpenWriter, tmp_path: Path, clock: HandClock
+) -> None:
+    writer = open_writer()
+    writer.append("token_gap", gaps(0, 10))
+    writer.flush()
+    lake = tmp_path / "lake"
+    before = copy_as_if_killed(lake, tmp_path / "before")
+    writer.seal()
+    after = copy_as_if_killed(lake, tmp_path / "after")
+    shutil.copytree(before / "journal", after / "journal", dirs_exist_ok=True)
+    Writer.open(after, "collect", clock=clock, options=QUIET).close()
+    assert requests_in(after) == list(range(10))
+
+
+def test_sequences_go_on_where_they_were(open_writer: OpenWriter, tmp_path: Path) -> None:
+    writer = open_writer()
+    writer.append("token_gap", gaps(0, 1))
+    assert writer.flush() == 1
+    writer.close()
+    again = open_writer()
+    again.append("token_gap", gaps(1, 1))
+    assert again.flush() == 2
+    again.seal()
+    assert requests_in(tmp_path / "lake") == [0, 1]
+
+
+def test_a_second_writer_is_refused_and_told_who_holds_the_lake(
+    open_writer: OpenWriter, tmp_path: Path, clock: HandClock
+) -> None:
+    open_writer()
+    with pytest.raises(LakeError, match=rf"another 'collect' \(process {os.getpid()}\)"):
+        Writer.open(tmp_path / "lake", "collect", clock=clock, options=QUIET)
+    open_writer(name="watch")
+
+
+def test_one_bad_row_costs_itself(open_writer: OpenWriter, tmp_path: Path) -> None:
+    writer = open_writer()
+    good, bad = disk(1, START_US, queue=1.5), disk(2, START_US, queue=2.5)
+    bad["reads"] = "many"
+    writer.append("block_device", [good, bad, disk(3, START_US, queue=0.5)])
+    writer.append("no_such_table", [{"a": 1}])
+    writer.seal()
+    with Lake(tmp_path / "lake").connect(tables=["block_device"]) as connection:
+        rows = connection.execute("SELECT device FROM block_device ORDER BY 1").fetchall()
+    assert rows == [(1,), (3,)]
+    assert writer.health().refused_rows == 2
+
+
+def test_no_room_drops_new_rows_and_counts_them(open_writer: OpenWriter, tmp_path: Path) -> None:
+    room = 3 * gaps(0, 10).nbytes
+    writer = open_writer(
+        WriterOptions(sync=False, journal_s=0, live_seal_s=0, housekeeping_s=0, incoming_bytes=room)
+    )
+    for first in range(0, 50, 10):
+        writer.append("token_gap", gaps(first, 10))
+    writer.seal()
+    assert requests_in(tmp_path / "lake") == list(range(30))
+    assert writer.health().dropped_rows == 20
+
+
+def test_ids_are_never_given_out_twice(open_writer: OpenWriter) -> None:
+    writer = open_writer()
+    assert writer.reserve("engine") == 1
+    assert writer.reserve("request", 100) == 1
+    writer.close()
+    again = open_writer()
+    assert again.reserve("engine") == 2
+    assert again.reserve("request", 5) == 101
+
+
+def test_threads_seal_by_themselves(tmp_path: Path, clock: HandClock) -> None:
+    options = WriterOptions(sync=False, journal_s=0.01, live_seal_s=0.02, housekeeping_s=0.02)
+    writer = Writer.open(tmp_path / "lake", "collect", clock=clock, options=options)
+    writer.append("token_gap", gaps(0, 5))
+    deadline = time.monotonic() + 20
+    while requests_in(tmp_path / "lake") != list(range(5)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    writer.close()
+    assert list((tmp_path / "lake/journal/collect").iterdir()) == []
+
+
+def test_a_refusing_disk_loses_nothing(open_writer: OpenWriter, tmp_path: Path) -> None:
+    writer = open_writer()
+    writer.append("token_gap", gaps(0, 5))
+    writer.flush()
+    segments = tmp_path / "lake/segments"
+    segments.rename(tmp_path / "away")
+    writer.seal()
+    assert writer.health().state == "failed"
+    assert "sealing" in writer.health().reason
+    (tmp_path / "away").rename(segments)
+    writer.append("token_gap", gaps(5, 5))
+    writer.seal()
+    assert writer.health().state == "working"
+    assert requests_in(tmp_path / "lake") == list(range(10))
+
+
+def test_a_damaged_journal_record_is_set_aside_and_said(
+    open_writer: OpenWriter, tmp_path: Path, clock: HandClock
+) -> None:
+    writer = open_writer()
+    for first in (0, 5, 10):
+        writer.append("token_gap", gaps(first, 5))
+        writer.flush()
+    killed = copy_as_if_killed(tmp_path / "lake", tmp_path / "killed")
+    part = next((killed / "journal/collect").glob("*.journal"))
+    data = bytearray(part.read_bytes())
+    data[data.index(gaps(5, 5).serialize().to_pybytes()) + 9] ^= 1
+    part.write_bytes(data)
+    again = Writer.open(killed, "collect", clock=clock, options=QUIET)
+    assert again.health().quarantined == 1
+    again.close()
+    assert requests_in(killed) == [*range(5), *range(10, 15)]
+    assert len(Lake(killed).status().quarantine) == 1
