@@ -56,6 +56,9 @@ class Housekeeping:
         Raises:
             OSError: The disk refused; nothing was lost and it is tried again.
         """
+        if self.manifest.heal():
+            self.finding = f"manifest/{self.writer}.jsonl was damaged; it was written anew"
+            _LOG.error("%s", self.finding)
         self._quarantine_obvious()
         self._merge()
         self._drop()

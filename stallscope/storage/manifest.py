@@ -99,16 +99,33 @@ def _encode(commit: Mapping[str, object]) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
-def decode(line: bytes) -> dict[str, object] | None:
-    """Return the commit on a line, or None when the line is torn or damaged."""
+def _is_whole(line: bytes) -> bool:
+    """Return whether a line is as it was written."""
     crc, _, body = line.rstrip(b"\n").partition(b" ")
     try:
-        if not line.endswith(b"\n") or int(crc, 16) != zlib.crc32(body):
-            return None
-        commit = json.loads(body)
+        return line.endswith(b"\n") and int(crc, 16) == zlib.crc32(body)
+    except ValueError:
+        return False
+
+
+def decode(line: bytes) -> dict[str, object] | None:
+    """Return the commit on a line, or None when the line is torn or damaged."""
+    if not _is_whole(line):
+        return None
+    try:
+        commit = json.loads(line.partition(b" ")[2])
     except ValueError:
         return None
     return commit if isinstance(commit, dict) else None
+
+
+def write_manifest(path: Path, contents: Contents) -> None:
+    """Replace a manifest by one that says the same in one line.
+
+    Raises:
+        OSError: It could not be written.
+    """
+    replace_file(path, _encode(contents.as_commit()))
 
 
 def read_manifest(path: Path) -> tuple[Contents, int]:
@@ -129,7 +146,7 @@ def read_manifest(path: Path) -> tuple[Contents, int]:
             if number == len(lines):
                 break
             msg = f"{path} line {number} is damaged"
-            raise LakeError(msg, "Run: stallscope lake verify --repair-manifest")
+            raise LakeError(msg, "Start the collector: it rebuilds its manifest from the segments")
         contents.apply(commit)
         used += len(line)
     return contents, used
@@ -177,6 +194,22 @@ class ManifestWriter:
             self._lines += 1
             if self._lines >= _SNAPSHOT_EVERY_LINES:
                 self._snapshot()
+
+    def heal(self) -> bool:
+        """Write the file anew when its bytes are not what was committed.
+
+        Returns:
+            Whether it was damaged.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        with self._lock:
+            data = self._path.read_bytes()
+            sound = len(data) == self._end and all(map(_is_whole, data.splitlines(keepends=True)))
+            if not sound:
+                self._snapshot()
+        return not sound
 
     def entries(self) -> list[Entry]:
         """Return the segments that count, in order of table and sequence."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,10 +11,13 @@ from stallscope.errors import LakeError
 from stallscope.schema import TABLES
 from stallscope.storage.journal import parts, read_part
 from stallscope.storage.layout import Layout
-from stallscope.storage.manifest import Contents
+from stallscope.storage.manifest import Contents, ManifestWriter, write_manifest
 from stallscope.storage.pending import Acknowledged, Pending
 from stallscope.storage.quarantine import set_aside_file
+from stallscope.storage.rebuild import rebuild_contents
 from stallscope.storage.rows import upgrade
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -31,6 +35,23 @@ class Recovered:
     damaged_records: int = 0
     last_sequence: int = 0
     parts: list[Path] = field(default_factory=list)
+
+
+def open_manifest(layout: Layout, writer: str, clock: Clock, *, sync: bool) -> ManifestWriter:
+    """Open a writer's manifest; one that is damaged is set aside and rebuilt from the segments.
+
+    Raises:
+        OSError: It cannot be read or written.
+    """
+    path = layout.manifest(writer)
+    try:
+        return ManifestWriter(path, sync=sync)
+    except LakeError as error:
+        _LOG.error("%s; it is rebuilt from the segments", error.message)
+        contents = rebuild_contents(layout, writer)
+        set_aside_file(layout, path, f"{error.message}; rebuilt from the segments", clock)
+        write_manifest(path, contents)
+        return ManifestWriter(path, sync=sync)
 
 
 def replay(

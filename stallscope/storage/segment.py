@@ -118,6 +118,7 @@ def _write(path: Path, table: Table, data: Iterable[pa.Table], origin: Origin) -
         "stallscope.schema": str(SCHEMA_VERSION),
         "stallscope.boot": origin.boot_id,
         "stallscope.writer": origin.writer,
+        "stallscope.level": str(origin.level),
     }
     schema = arrow_schema(table.name).with_metadata(metadata)
     span = _Span()

@@ -26,9 +26,8 @@ from stallscope.storage.journal import free_sequence
 from stallscope.storage.journalling import Journalling
 from stallscope.storage.layout import Layout, create_lake
 from stallscope.storage.locks import take_writer_lock
-from stallscope.storage.manifest import ManifestWriter
 from stallscope.storage.pending import Pending
-from stallscope.storage.recovery import Recovered, replay
+from stallscope.storage.recovery import Recovered, open_manifest, replay
 from stallscope.storage.retention import Limits
 from stallscope.storage.sealing import seal
 from stallscope.storage.segment import read_batches
@@ -111,7 +110,7 @@ class Writer:
         self._options = options
         self._lock = take_writer_lock(layout.lock(name), name)
         layout.journal(name).mkdir(exist_ok=True)
-        self.manifest = ManifestWriter(layout.manifest(name), sync=options.sync)
+        self.manifest = open_manifest(layout, name, clock, sync=options.sync)
         self._pending = Pending()
         self.recovered: Recovered = replay(
             layout, name, self.manifest.contents, self._pending, clock

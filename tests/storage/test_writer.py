@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from stallscope.errors import LakeError
+from stallscope.storage.housekeeping import Housekeeping
 from stallscope.storage.reader import Lake
+from stallscope.storage.retention import Limits
 from stallscope.storage.writer import Writer, WriterOptions
 from tests.storage.conftest import QUIET
 from tests.storage.lake_rows import START_US, HandClock, disk, gaps
@@ -174,3 +176,62 @@ def test_a_damaged_journal_record_is_set_aside_and_said(
     again.close()
     assert requests_in(killed) == [*range(5), *range(10, 15)]
     assert len(Lake(killed).status().quarantine) == 1
+
+
+def flip(path: Path, offset: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 2
+    path.write_bytes(data)
+
+
+def test_a_damaged_manifest_is_rebuilt_from_the_segments(
+    open_writer: OpenWriter, tmp_path: Path, clock: HandClock
+) -> None:
+    writer = open_writer()
+    assert writer.reserve("device", 9) == 1
+    for first in range(0, 100, 10):
+        writer.append("token_gap", gaps(first, 10, wall_us=clock.wall_us))
+        writer.append("block_device", [disk(7, clock.wall_us, queue=1, reads=1)])
+        writer.seal()
+        clock.advance(15_000_000)
+    housekeeping = Housekeeping(
+        writer.layout, writer.manifest, "collect", clock, Limits(), 900, sync=False
+    )
+    housekeeping.round()
+    writer.append("token_gap", gaps(100, 10, wall_us=clock.wall_us))
+    writer.flush()
+    before = rollups_in(tmp_path / "lake")
+    killed = copy_as_if_killed(tmp_path / "lake", tmp_path / "killed")
+    flip(killed / "manifest/collect.jsonl", 40)
+    again = Writer.open(killed, "collect", clock=clock, options=QUIET)
+    assert again.reserve("device") == 8
+    again.close()
+    assert requests_in(killed) == list(range(110))
+    assert rollups_in(killed) == before
+    assert "rebuilt" in Lake(killed).status().quarantine[0].reason
+
+
+def rollups_in(lake: Path) -> list[tuple[object, ...]]:
+    with Lake(lake).connect(tables=["block_device_1m"]) as connection:
+        return connection.execute(
+            "SELECT wall_us, sum(samples), sum(reads) FROM block_device_1m GROUP BY 1 ORDER BY 1"
+        ).fetchall()
+
+
+def test_a_manifest_damaged_under_a_running_writer_heals(
+    open_writer: OpenWriter, tmp_path: Path, clock: HandClock
+) -> None:
+    writer = open_writer()
+    for first in (0, 10):
+        writer.append("token_gap", gaps(first, 10))
+        writer.seal()
+    flip(tmp_path / "lake/manifest/collect.jsonl", 40)
+    housekeeping = Housekeeping(
+        writer.layout, writer.manifest, "collect", clock, Limits(), 900, sync=False
+    )
+    housekeeping.round()
+    assert "damaged" in housekeeping.finding
+    assert requests_in(tmp_path / "lake") == list(range(20))
+    writer.append("token_gap", gaps(20, 10))
+    writer.seal()
+    assert requests_in(tmp_path / "lake") == list(range(30))
