@@ -1,8 +1,8 @@
 """Log-bucket histograms: constant relative error, merged by adding counts.
 
-Bucket ``i`` holds values in ``(GAMMA**(i-1), GAMMA**i]`` microseconds. Answering with the geometric
-middle of a bucket is wrong by at most sqrt(1.02) - 1 = 0.995 %; with the harmonic middle used here
-by at most (GAMMA - 1) / (GAMMA + 1) = 0.990 % (DDSketch, Masson et al. 2019).
+Bucket ``i`` holds values in ``(GAMMA**(i-1), GAMMA**i]`` microseconds. A quantile is answered with
+the bucket's ``2 * GAMMA**i / (GAMMA + 1)``, which is wrong by at most (GAMMA - 1) / (GAMMA + 1), that
+is 0.99 % (DDSketch, Masson et al., VLDB 2019).
 """
 
 from __future__ import annotations
