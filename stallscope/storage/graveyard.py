@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from pathlib import Path
 
 from stallscope.clock import Clock
@@ -22,10 +23,15 @@ class Graveyard:
         due = self._clock.now().mono_us + self._grace_us
         self._waiting.extend((due, path) for path in paths)
 
-    def clear(self) -> int:
+    def clear(self, in_use: Collection[Path]) -> int:
         """Delete what is due and return how many files that were.
 
         A file that cannot be deleted is tried again in the next round.
+
+        Args:
+            in_use: Files that count. A process killed between a segment's rename and its commit
+                leaves a file that is buried at the next start, and then made again under the same
+                name: it must stay.
         """
         now = self._clock.now().mono_us
         deleted = 0
@@ -34,6 +40,8 @@ class Graveyard:
             if due > now:
                 break
             self._waiting.popleft()
+            if path in in_use:
+                continue
             try:
                 path.unlink(missing_ok=True)
                 deleted += 1

@@ -63,7 +63,8 @@ class Housekeeping:
         self._merge()
         self._drop()
         self._scrub()
-        self._graveyard.clear()
+        counting = {self.layout.segments / entry.file for entry in self.manifest.entries()}
+        self._graveyard.clear(in_use=counting)
 
     def _merge(self) -> None:
         """Merge all closed windows, finest first."""

@@ -7,6 +7,7 @@ are absolute.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -85,11 +86,12 @@ class Publisher:
         number = max(generations, default=0) + 1
         target = self._layout.root / f"catalog-{number:012d}.duckdb"
         temporary = target.with_suffix(".tmp")
+        _clear(temporary)
         try:
             self._write(temporary, statements)
             temporary.replace(target)
         except BaseException:
-            temporary.unlink(missing_ok=True)
+            _clear(temporary)
             self._previous = None
             self.close()
             raise
@@ -100,7 +102,6 @@ class Publisher:
 
     def _write(self, path: Path, statements: dict[str, str]) -> None:
         """Write a catalog file, from the previous one where that is ours and small."""
-        path.unlink(missing_ok=True)
         previous = self._previous
         if previous and previous.exists() and previous.stat().st_size < _REBUILD_BYTES:
             shutil.copyfile(previous, path)
@@ -146,6 +147,20 @@ def _run_in_file(
     finally:
         connection.execute("USE memory")
         connection.execute("DETACH catalog")
+    if _log_of(path).exists():
+        msg = f"DuckDB could not complete {path.name}"
+        raise OSError(errno.EIO, msg)
+
+
+def _log_of(path: Path) -> Path:
+    """Return where DuckDB keeps the write-ahead log of a file."""
+    return path.with_name(path.name + ".wal")
+
+
+def _clear(path: Path) -> None:
+    """Delete an unfinished catalog; a log left by a kill would be replayed into the next one."""
+    path.unlink(missing_ok=True)
+    _log_of(path).unlink(missing_ok=True)
 
 
 def _generations(root: Path) -> dict[int, Path]:

@@ -59,6 +59,17 @@ def test_three_generations_are_kept(open_writer: OpenWriter) -> None:
     assert writer.layout.catalog.readlink().name == generations[-1]
 
 
+def test_what_a_killed_publisher_left_is_cleared(open_writer: OpenWriter) -> None:
+    writer = open_writer()
+    for name in ("catalog-000000000001.tmp", "catalog-000000000001.tmp.wal"):
+        (writer.layout.root / name).write_bytes(b"torn")
+    writer.append("token_gap", gaps(0, 10))
+    writer.seal()
+    Publisher(writer.layout).publish_if_changed()
+    assert count(writer.layout.catalog) == 10
+    assert list(writer.layout.root.glob("catalog-*.tmp*")) == []
+
+
 def test_every_table_is_there_and_typed_before_any_row(open_writer: OpenWriter) -> None:
     writer = open_writer()
     Publisher(writer.layout).publish_if_changed()
