@@ -103,8 +103,9 @@ ENGINE_METRICS = Table(
             "flags",
             Kind.TEXT,
             "-",
-            "Suspicious facts, comma separated: gauges_stale, "
-            "hits_exceed_queries, usage_above_one, identity_unknown, counter_fell.",
+            "Suspicious facts, comma separated: gauges_stale, hits_exceed_queries, "
+            "hits_with_preemption, usage_above_one, identity_unknown, counter_fell, "
+            "other_process, shared_series, data_old, not_cumulative:<family>.",
         ),
         gauge(
             "running",
@@ -183,7 +184,8 @@ ENGINE_HISTOGRAM = Table(
             "-",
             "What was observed, unit in the name: ttft_us, itl_us, tpot_us, e2e_us, queue_us, "
             "inference_us, prefill_us, decode_us, iteration_tokens, request_prompt_tokens, "
-            "request_generation_tokens, load_size_bytes, store_size_bytes.",
+            "request_generation_tokens, load_size_bytes, store_size_bytes, lookup_sync_us, "
+            "lookup_async_us, promotion_us, nixl_transfer_us, nixl_transfer_bytes.",
         ),
         fixed("observations", Kind.I64, "count", "Observations in the window."),
         gauge("sum", Kind.I64, "family", "Their sum, in the family's unit."),
@@ -204,7 +206,7 @@ ENGINE_HISTOGRAM = Table(
             Kind.TEXT,
             "-",
             "Suspicious facts, comma separated: all_in_lowest, all_in_one, repaired_monotony, "
-            "mean_above_top, born_in_window.",
+            "mean_above_top, zero_sum, counter_fell, mixed_bounds, born_in_window.",
         ),
     ),
     key=("engine", "family"),

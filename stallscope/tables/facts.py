@@ -53,7 +53,7 @@ DEVICE_NAME = _fact(
     DEVICE,
     fixed("kind", Kind.TEXT, "-", "disk or gpu."),
     fixed("name", Kind.TEXT, "-", "nvme0n1, a device-mapper name, or the GPU's UUID."),
-    gauge("role", Kind.TEXT, "-", "nvme, dm, md, disk; gpu."),
+    gauge("role", Kind.TEXT, "-", "nvme, dm, md, disk or virtual; gpu."),
     gauge("model", Kind.TEXT, "-", "Model."),
     gauge("serial_hash", Kind.TEXT, "-", "Hash of the serial number; the number is never stored."),
     gauge("firmware", Kind.TEXT, "-", "Firmware revision."),

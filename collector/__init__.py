@@ -1,0 +1,1 @@
+"""The sidecar: reads the machine and the engine, writes rows."""

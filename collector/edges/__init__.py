@@ -1,0 +1,1 @@
+"""The only code that touches the machine: /proc, /sys, sockets and libraries of the driver."""
