@@ -1,0 +1,1 @@
+"""The page at /metrics: names, latest values, both text formats."""
