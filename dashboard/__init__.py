@@ -1,0 +1,1 @@
+"""The pages: reads the lake, writes nothing."""

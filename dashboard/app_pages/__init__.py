@@ -1,0 +1,1 @@
+"""One module per page; each has `page`, which draws it."""
