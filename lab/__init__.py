@@ -1,0 +1,1 @@
+"""Simulated hosts and engines, load generators, proofs and benches."""
