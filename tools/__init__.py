@@ -1,0 +1,1 @@
+"""Tools of the checkout; nothing of it ships."""
