@@ -69,7 +69,7 @@ def compare(before: Run, now: Run, since_us: int) -> Continuity:
         now.births[child] for child in both if not _is_same(before.births[child], now.births[child])
     ]
     # a client may drop and recreate a few metrics; a restart renews all of them
-    return _changed(min(reborn), since_us) if reborn else Continuity.SAME
+    return _changed(min(reborn), since_us) if 2 * len(reborn) > len(both) else Continuity.SAME
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class CatalogSource:
 
     name = "catalog"
     tables: tuple[str, ...] = ()
-    interval_us = 2 * US_PER_SECOND
+    interval_us = US_PER_SECOND
     deadline_us = 20 * US_PER_SECOND
 
     def __init__(self, publisher: Publisher) -> None:

@@ -227,6 +227,24 @@ class TestWithoutTargets:
         assert [answer.port for answer in source.answers] == [8000]
         assert source.target_states == ()
 
+    def test_a_port_that_refuses_for_a_while_is_asked_at_the_usual_pace(self) -> None:
+        clock, asked = ManualClock(), []
+        down = ScrapeError(State.NOT_FOUND, "connection refused", refused=True)
+
+        def fetch(url: str, deadline_us: int) -> Scrape:
+            del deadline_us
+            asked.append(url)
+            if 3 <= len(asked) <= 6:
+                raise down
+            return Scrape(page(1), "text/plain", cut=False)
+
+        discovery = EngineDiscovery((), (8000,), fetch, clock)
+        source = EngineMetrics(machine(clock, MemoryStore()), discovery, fetch=fetch)
+        results = [source.read() for _ in range(6)]
+        assert [isinstance(result, Reading) for result in results] == [
+            True, False, False, False, False, True,
+        ]  # fmt: skip
+
     def test_a_port_that_changes_hands_is_let_go(self) -> None:
         clock, said = ManualClock(), [page(1), page(1), b"other 1\n", b"other 1\n", b"other 1\n"]
 

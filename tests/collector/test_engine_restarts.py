@@ -81,6 +81,23 @@ def test_in_multiprocess_mode_equal_counters_cannot_be_told_apart_and_that_is_sa
     assert flags(row) == {"identity_unknown"}
 
 
+def test_a_few_metrics_born_anew_are_no_restart_and_only_they_count_from_zero() -> None:
+    names = ("generation_tokens", "num_preemptions", "prefix_cache_hits", "prompt_tokens")
+
+    def told(count: int, reborn_s: float) -> str:
+        text = "".join(f"vllm:{name}_total{{{LABELS}}} {count}\n" for name in names)
+        births = {**dict.fromkeys(names, 1.6e9), "prompt_tokens": reborn_s}
+        return text + "".join(
+            f"vllm:{name}_created{{{LABELS}}} {at!r}\n" for name, at in births.items()
+        )
+
+    pages = Pages()
+    pages.feed(told(100, 1.6e9))
+    row = pages.feed(told(103, pages.now_s + 0.5), after_s=10)
+    assert row["restarted"] is False
+    assert (row["generation_tokens_delta"], row["prompt_tokens_delta"]) == (3, 103)
+
+
 def test_after_a_restart_every_counter_counts_from_zero_also_those_that_did_not_fall() -> None:
     pages = Pages()
     pages.feed(f"{PROMPT} 5000\n{GENERATED} 3\n")
@@ -128,6 +145,14 @@ def test_a_clock_step_between_pages_is_no_restart() -> None:
     assert (row["restarted"], row["prompt_tokens_delta"], row["window_us"]) == (False, 2, SECOND)
 
 
+def test_a_restart_beside_a_clock_step_is_still_seen() -> None:
+    pages = Pages()
+    pages.feed(page(10, start_s=1.6e9))
+    pages.clock.wall_offset_us -= 3_600 * SECOND
+    row = pages.feed(page(12, start_s=pages.now_s + 5), after_s=60)
+    assert (row["restarted"], row["prompt_tokens_delta"]) == (True, 12)
+
+
 class TestBornInTheWindow:
     def test_an_engine_that_started_since_it_was_found_absent_counts_in_full(self) -> None:
         pages = Pages()
@@ -148,6 +173,14 @@ class TestBornInTheWindow:
         born = pages.now_s + 0.5
         row = pages.feed(f"{GENERATED} 1\n" + page(5, born_s=born))
         assert row["prompt_tokens_delta"] == 5
+
+    def test_an_engine_that_joins_a_page_counts_from_its_birth(self) -> None:
+        pages = Pages()
+        pages.feed(page(5, born_s=1.6e9))
+        joined = page(8, born_s=pages.now_s + 0.5).replace('engine="0"', 'engine="1"')
+        pages.feed(page(5, born_s=1.6e9) + joined)
+        rows = pages.rows["engine_metrics"]
+        assert [row["prompt_tokens_delta"] for row in rows] == [0, 8]
 
     def test_a_series_born_before_does_not(self) -> None:
         pages = Pages()
@@ -199,6 +232,19 @@ def test_what_a_page_lacks_is_counted_once_it_is_shown_again() -> None:
     assert cut["generation_tokens_delta"] == 1
     row = pages.feed(f"{start}{GENERATED} 3\n{PROMPT} 130\n")
     assert (row["prompt_tokens_delta"], row["generation_tokens_delta"]) == (30, 1)
+
+
+def test_that_holds_for_one_label_of_a_column_too() -> None:
+    def told(stop: float | str, length: int) -> str:
+        name = f"vllm:request_success_total{{{LABELS},finished_reason="
+        return (
+            f'process_start_time_seconds 1.6e9\n{name}"stop"}} {stop}\n{name}"length"}} {length}\n'
+        )
+
+    pages = Pages()
+    pages.feed(told(100, 10))
+    assert pages.feed(told("1,0", 11))["requests_all_delta"] == 1
+    assert pages.feed(told(107, 11))["requests_all_delta"] == 7
 
 
 def test_a_histogram_cut_off_before_its_end_waits_for_the_next_page() -> None:

@@ -397,6 +397,20 @@ class TestOtherEngines:
         assert pages.engine_of(row["engine"])["kind"] == "vllm"
 
 
+class TestSeveralWorkersOfOneEngine:
+    def test_counts_add_up_and_shares_do_not(self) -> None:
+        # Ray: one page for all replicas on a node
+        row = Pages().feed(
+            "".join(
+                gauge("ray_vllm_num_requests_running", running, f'{LABELS},WorkerId="{worker}"')
+                + gauge("ray_vllm_kv_cache_usage_perc", usage, f'{LABELS},WorkerId="{worker}"')
+                for worker, running, usage in (("a", 7, 0.7), ("b", 9, 0.6))
+            )
+        )
+        assert (row["running"], row["kv_usage_ratio"]) == (16, 0.7)
+        assert "usage_above_one" not in flags(row)
+
+
 class TestNoEngine:
     @pytest.mark.parametrize(
         "page",
@@ -412,7 +426,7 @@ class TestNoEngine:
 
     def test_another_engine_at_the_same_address_begins_anew(self) -> None:
         pages = Pages()
-        first = pages.feed(gauge("vllm:prompt_tokens_total", 100))
+        first = pages.feed("vllm:prompt_tokens_total 100\n")
         second = pages.feed("llamacpp:prompt_tokens_total 150\n")
         assert second["engine"] != first["engine"]
         assert second["prompt_tokens_delta"] is None
