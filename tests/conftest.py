@@ -1,7 +1,8 @@
 """What every test stands on: no network but loopback, no settings of the person who runs it.
 
 Options and marks: ``--update-golden`` records goldens anew (refused in CI), ``@pytest.mark.tools``
-names programs a test drives. ``STALLSCOPE_CORPUS`` is a folder of recordings, for tests only.
+names programs a test drives, ``--all-tools`` wants them all. ``STALLSCOPE_CORPUS`` is a folder of
+recordings, for tests only.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _DEBIAN_PACKAGES = {
     "amtool": "prometheus-alertmanager",
     "prometheus-node-exporter": "prometheus-node-exporter",
 }
-_KEPT_VARIABLES = {"STALLSCOPE_CI", "STALLSCOPE_CORPUS", "STALLSCOPE_DUCKDB15"}
+_CORPUS = "STALLSCOPE_CORPUS"
 _NETWORK_EVENTS = {"socket.connect", "socket.sendto", "socket.sendmsg"}
 _LOCAL_NAMES = {"localhost", "", None}
 
@@ -38,9 +39,12 @@ class OffLoopbackError(RuntimeError):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the one flag of this suite."""
+    """Add the flags of this suite."""
     parser.addoption(
         "--update-golden", action="store_true", help="record goldens anew instead of comparing"
+    )
+    parser.addoption(
+        "--all-tools", action="store_true", help="fail where a program is missing, do not skip"
     )
 
 
@@ -56,17 +60,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test whose programs are missing; in CI that is a failure."""
+    """Skip a test whose programs are missing, or fail it under --all-tools."""
     for mark in item.iter_markers("tools"):
         for program in mark.args:
             if shutil.which(program) is None:
-                _give_up(f"needs {program}: apt-get install {_DEBIAN_PACKAGES[program]}")
+                hint = f"apt-get install {_DEBIAN_PACKAGES[program]}"
+                _give_up(item.config, f"needs {program}: {hint}")
 
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
     """Return the folder of recordings from real machines and engines."""
-    folder = os.environ.get("STALLSCOPE_CORPUS")
+    folder = os.environ.get(_CORPUS)
     if not folder:
         pytest.skip("set STALLSCOPE_CORPUS to the folder of recordings")
     path = Path(folder)
@@ -75,12 +80,11 @@ def corpus() -> Path:
 
 
 @pytest.fixture(scope="session")
-def duckdb15() -> Path:
+def duckdb15(pytestconfig: pytest.Config) -> Path:
     """Return a Python that has DuckDB 1.5.5, the older reader we promise to serve."""
-    default = REPO / ".venv-duckdb15" / "bin" / "python"
-    python = Path(os.environ.get("STALLSCOPE_DUCKDB15") or default)
+    python = REPO / ".venv-duckdb15" / "bin" / "python"
     if not python.exists():
-        _give_up(f"needs DuckDB 1.5.5 at {python}: tools/prepare duckdb15")
+        _give_up(pytestconfig, f"needs DuckDB 1.5.5 at {python}: tools/prepare duckdb15")
     return python
 
 
@@ -99,9 +103,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     return compare
 
 
-def _give_up(reason: str) -> None:
-    """Skip, or fail where STALLSCOPE_CI says that everything is installed."""
-    if os.environ.get("STALLSCOPE_CI"):
+def _give_up(config: pytest.Config, reason: str) -> None:
+    """Skip, or fail where everything is said to be installed."""
+    if config.getoption("--all-tools"):
         pytest.fail(reason)
     pytest.skip(reason)
 
@@ -116,7 +120,7 @@ def _take_own_home(config: pytest.Config) -> None:
 
 
 def _is_setting(name: str) -> bool:
-    ours = name.startswith("STALLSCOPE_") and name not in _KEPT_VARIABLES
+    ours = name.startswith("STALLSCOPE_") and name != _CORPUS
     return ours or name in {"XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"}
 
 
