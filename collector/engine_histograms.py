@@ -11,7 +11,7 @@ REPAIRED = "repaired_monotony"
 FELL = "counter_fell"
 BORN = "born_in_window"
 MIXED = "mixed_bounds"
-_ROUNDING = 1e-6  # 0.29 s is 289999.99999999994 us
+_ROUNDING = 1e-6  # 1.001 s is 1000999.9999999999 us
 
 
 class NotCumulativeError(Exception):

@@ -19,7 +19,7 @@ import pyarrow as pa
 import streamlit as st
 
 from stallscope.errors import StallscopeError
-from stallscope.storage.sql_console import Limits, Query, open_query
+from stallscope.sql.console import Limits, Query, open_query
 
 KEPT_JOBS = 24
 KEPT_BYTES = 256_000_000

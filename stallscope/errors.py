@@ -17,7 +17,10 @@ class StallscopeError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message}. {self.hint}" if self.hint else self.message
+        if not self.hint:
+            return self.message
+        stop = "" if self.message.endswith((".", "?", "!")) else "."
+        return f"{self.message}{stop} {self.hint}"
 
 
 class SettingsError(StallscopeError):

@@ -1,7 +1,7 @@
 """Log-bucket histograms: constant relative error, merged by adding counts.
 
 Bucket ``i`` holds values in ``(GAMMA**(i-1), GAMMA**i]`` microseconds. A quantile is answered with
-the bucket's ``2 * GAMMA**i / (GAMMA + 1)``, which is wrong by at most (GAMMA - 1) / (GAMMA + 1), that
+the bucket's ``2 * GAMMA**i / (GAMMA + 1)``, wrong by at most (GAMMA - 1) / (GAMMA + 1), which
 is 0.99 % (DDSketch, Masson et al., VLDB 2019).
 """
 

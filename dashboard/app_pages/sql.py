@@ -13,7 +13,7 @@ from dashboard.exports import as_csv, as_json, as_parquet
 from dashboard.result_chart import drawable, result_figure
 from dashboard.schema_browser import EXAMPLES, Thing, things
 from stallscope.errors import StallscopeError
-from stallscope.storage.sql_console import Limits
+from stallscope.sql.console import Limits
 
 _POLL_S = 0.5
 _EXAMPLE = "sql_example"

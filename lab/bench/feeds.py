@@ -70,8 +70,9 @@ class GpuFeed:
 
     name: str
     table: str
-    make: Callable[[np.random.Generator, np.ndarray[tuple[int], np.dtype[np.int64]], int, int],
-                   pa.RecordBatch]
+    make: Callable[
+        [np.random.Generator, np.ndarray[tuple[int], np.dtype[np.int64]], int, int], pa.RecordBatch
+    ]
     clock: Clock
     interval_us: int = US_PER_SECOND
     deadline_us: int = US_PER_SECOND
@@ -86,7 +87,9 @@ class GpuFeed:
         now = self.clock.now()
         walls = np.array([now.wall_us], dtype=np.int64)
         dice = np.random.default_rng(now.wall_us)
-        rows = [self.make(dice, walls, gpu, self.interval_us).to_pylist()[0] for gpu in range(_GPUS)]
+        rows = [
+            self.make(dice, walls, gpu, self.interval_us).to_pylist()[0] for gpu in range(_GPUS)
+        ]
         return Reading({self.table: [{**row, "mono_us": now.mono_us} for row in rows]})
 
     def close(self) -> None:

@@ -44,8 +44,15 @@ class Figure:
         bar = "" if self.bar is None else f"{'>=' if self.at_least else '<='} {self.bar:g}"
         low, middle, high = min(self.values), median(self.values), max(self.values)
         spread = f"{low:.4g} .. {high:.4g}" if len(self.values) > 1 else ""
-        return (self.group, self.name, f"{middle:.4g} {self.unit}", spread, bar, self.verdict,
-                self.rival)
+        return (
+            self.group,
+            self.name,
+            f"{middle:.4g} {self.unit}",
+            spread,
+            bar,
+            self.verdict,
+            self.rival,
+        )
 
 
 _HEADER = ("", "figure", "median", "min .. max", "bar", "", "rival in the same run")

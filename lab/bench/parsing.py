@@ -18,8 +18,12 @@ def measure_parsing(repeats: int) -> list[Figure]:
     pages = [state.page() for _ in range(repeats + 1)]
     parser = Parser()
     parser.parse(pages[0].encode(), _CONTENT_TYPE)
-    ours = [time_ms(lambda page=page: parser.parse(page.encode(), _CONTENT_TYPE)) for page in pages[1:]]
-    theirs = [time_ms(lambda page=page: list(text_string_to_metric_families(page))) for page in pages[1:]]
+    ours = [
+        time_ms(lambda page=page: parser.parse(page.encode(), _CONTENT_TYPE)) for page in pages[1:]
+    ]
+    theirs = [
+        time_ms(lambda page=page: list(text_string_to_metric_families(page))) for page in pages[1:]
+    ]
     series = sum(not line.startswith("#") for line in pages[0].splitlines())
     name = f"page of {series} series, {len(pages[0]) // 1_000} kB"
     rival = f"{sorted(theirs)[len(theirs) // 2]:.2f} ms (prometheus_client)"

@@ -106,10 +106,13 @@ def measure_queries(repeats: int) -> list[Figure]:
         make_day(Path(name) / "lake", until_us)
         lake = Lake(Path(name) / "lake")
         rivals = _ask_rival(Path(name), until_us, repeats)
-        return [_open_figure(lake, repeats), *(
-            _figure(lake, question, until_us, repeats, rivals.get(question.name, ""))
-            for question in QUESTIONS
-        )]
+        return [
+            _open_figure(lake, repeats),
+            *(
+                _figure(lake, question, until_us, repeats, rivals.get(question.name, ""))
+                for question in QUESTIONS
+            ),
+        ]
 
 
 def _open_figure(lake: Lake, repeats: int) -> Figure:

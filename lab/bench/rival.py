@@ -86,9 +86,11 @@ class Prometheus:
         result = self._get("/api/v1/query", {"query": query})["data"]["result"]
         return float(result[0]["value"][1]) if result else 0.0
 
-    def _get(self, path: str, arguments: dict[str, str]) -> dict[str, dict[str, list[dict[str, list[str]]]]]:
+    def _get(
+        self, path: str, arguments: dict[str, str]
+    ) -> dict[str, dict[str, list[dict[str, list[str]]]]]:
         url = f"http://127.0.0.1:{self._port}{path}?{urllib.parse.urlencode(arguments)}"
-        with urllib.request.urlopen(url, timeout=60) as response:  # noqa: S310 - loopback
+        with urllib.request.urlopen(url, timeout=60) as response:
             answer: dict[str, dict[str, list[dict[str, list[str]]]]] = json.load(response)
         return answer
 

@@ -88,7 +88,9 @@ def _table(
     devices: int,
     interval_us: int,
 ) -> pa.Table:
-    return pa.Table.from_batches([make(dice, walls, device, interval_us) for device in range(devices)])
+    return pa.Table.from_batches(
+        [make(dice, walls, device, interval_us) for device in range(devices)]
+    )
 
 
 _RIVAL_COLUMNS = ("reads", "read_bytes", "writes", "write_bytes", "in_flight", "queue_mean")

@@ -97,7 +97,9 @@ def _last_lines(log: Path) -> list[str]:
 def main(arguments: Sequence[str]) -> int:
     """Run what is asked for; 0 all held, 1 something failed."""
     parser = argparse.ArgumentParser(prog="python -m lab.crash", description=__doc__)
-    parser.add_argument("--short", action="store_true", help="5 kills and a short watch, under 60 s")
+    parser.add_argument(
+        "--short", action="store_true", help="5 kills and a short watch, under 60 s"
+    )
     parser.add_argument("--kills", type=int, help="number of kills")
     parser.add_argument(
         "--only", action="append", default=[], choices=list(scenarios(FULL, [])), help="a scenario"

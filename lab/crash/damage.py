@@ -139,7 +139,9 @@ def damage_journal(folder: Path) -> list[Check]:
         _names("flipped bit in the journal", named),
         Check("flipped bit in the journal: neighbours kept", 0 <= lost < largest, f"{lost} lost"),
         Check(
-            "flipped bit in the journal: set aside", bool(aside), aside[0].problem if aside else "no"
+            "flipped bit in the journal: set aside",
+            bool(aside),
+            aside[0].problem if aside else "no",
         ),
     ]
 

@@ -111,8 +111,10 @@ def _rows_after(name: str, folder: Path, readers: Iterable[LakeReader]) -> list[
     checks = []
     for reader in readers:
         verdict = verify_rows(reader, folder / "disk" / "lake", acks)
-        holds = verdict.lost == dropped and verdict.present > 0 and not (
-            verdict.doubled or verdict.altered or verdict.rollup_off
+        holds = (
+            verdict.lost == dropped
+            and verdict.present > 0
+            and not (verdict.doubled or verdict.altered or verdict.rollup_off)
         )
         detail = f"{verdict}; {dropped} told as dropped"
         checks.append(Check(f"{name}: rows as {reader.name} sees them", holds, detail))

@@ -95,5 +95,5 @@ def _log(trial: Trial) -> Path:
     return trial.folder / "feeders.log"
 
 
-def _first(findings: list[object] | list[object]) -> str:
+def _first(findings: list[object]) -> str:
     return f"{len(findings)} findings" + (f", first: {findings[0]}" if findings else "")

@@ -68,27 +68,35 @@ def prepare(folder: Path, say: Say) -> Prepared:
     model = folder / "tiny-qwen2"
     if not (model / "config.json").exists():
         say("building the tiny model ...")
-        _run([str(python), str(Path(__file__).with_name("model.py")), str(model), *_own_text()],
-             folder / "install.log")
+        _run(
+            [str(python), str(Path(__file__).with_name("model.py")), str(model), *_own_text()],
+            folder / "install.log",
+        )
     return Prepared(python, model)
 
 
-def _steps(
-    folder: Path, python: Path
-) -> Iterator[tuple[Path, str, Callable[[], list[list[str]]]]]:
+def _steps(folder: Path, python: Path) -> Iterator[tuple[Path, str, Callable[[], list[list[str]]]]]:
     """Yield (mark, title, commands): the mark exists once the step is done."""
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    yield python, "making a virtual environment", lambda: [
-        [_find_python(), "-m", "venv", str(folder / "venv")]
-    ]
+    yield (
+        python,
+        "making a virtual environment",
+        lambda: [[_find_python(), "-m", "venv", str(folder / "venv")]],
+    )
     yield folder / ".torch", f"installing {TORCH} (the largest part)", lambda: [[*pip, TORCH]]
-    yield folder / ".engine", f"installing {ENGINE} {ENGINE_VERSION}", lambda: [
-        [*pip, "--no-deps", f"{ENGINE}=={ENGINE_VERSION}"]
-    ]
-    yield folder / ".needs", "installing what the engine needs", lambda: [
-        [*pip, "-r", str(_write_requirements(folder)), "apache-tvm-ffi"],
-        [*pip, "--no-deps", GRAMMAR],
-    ]
+    yield (
+        folder / ".engine",
+        f"installing {ENGINE} {ENGINE_VERSION}",
+        lambda: [[*pip, "--no-deps", f"{ENGINE}=={ENGINE_VERSION}"]],
+    )
+    yield (
+        folder / ".needs",
+        "installing what the engine needs",
+        lambda: [
+            [*pip, "-r", str(_write_requirements(folder)), "apache-tvm-ffi"],
+            [*pip, "--no-deps", GRAMMAR],
+        ],
+    )
 
 
 def slim_requirements(metadata: str) -> list[str]:
@@ -99,8 +107,7 @@ def slim_requirements(metadata: str) -> list[str]:
     """
     found = re.findall(r"^Requires-Dist: (([A-Za-z0-9._-]+).*)$", metadata, re.MULTILINE)
     return [
-        line for line, name in found
-        if "extra ==" not in line and name.lower() not in _LEFT_OUT
+        line for line, name in found if "extra ==" not in line and name.lower() not in _LEFT_OUT
     ]
 
 
@@ -132,7 +139,9 @@ def _own_text() -> list[str]:
     """Return our own source files: the text that the tokenizer is trained on."""
     root = Path(__file__).parents[2]
     return sorted(
-        str(path) for part in ("lab", "stallscope", "collector") for path in (root / part).rglob("*.py")
+        str(path)
+        for part in ("lab", "stallscope", "collector")
+        for path in (root / part).rglob("*.py")
     )
 
 

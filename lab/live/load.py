@@ -39,7 +39,7 @@ class Load:
 
 def make_asks(load: Load) -> Sequence[Ask]:
     """Return the requests of a load in the order in which they are taken; more than it can use."""
-    dice = random.Random(load.seed)  # noqa: S311 - a load, not a secret
+    dice = random.Random(load.seed)
     prefixes = [_tokens(dice, _SHARED_TOKENS) for _ in range(_SHARED_PREFIXES)]
     return [_make_ask(load.model, dice, prefixes) for _ in range(4_096)]
 

@@ -59,15 +59,17 @@ def prove(proof: Proof, engine: Engine) -> list[Check]:
         _wait_first_row(lake)
         since_us = real_now_us()
         say(f"{proof.streams} streams for {proof.seconds:.0f} s ...")
-        requests = run_load(
-            Load("127.0.0.1", engine.port, MODEL, proof.streams, proof.seconds)
-        )
+        requests = run_load(Load("127.0.0.1", engine.port, MODEL, proof.streams, proof.seconds))
         after = _when_quiet(engine)
         time.sleep(_SETTLE_S)
     failed = [request.error for request in requests if request.error]
     served = [request for request in requests if not request.error]
     return [
-        Check("requests served", not failed, f"{len(served)} served, {len(failed)} failed {failed[:1]}"),
+        Check(
+            "requests served",
+            not failed,
+            f"{len(served)} served, {len(failed)} failed {failed[:1]}",
+        ),
         compare_tokens(served, before, after),
         *compare_counters(lake, before, after),
         *compare_histograms(lake, before, after),
@@ -124,4 +126,6 @@ def _wait_first_row(lake: Path) -> None:
         except LakeError:
             pass  # not made yet
         time.sleep(0.2)
-    raise StallscopeError("no scrape of the engine reached the lake", f"See {lake.parent}/collect.log")
+    raise StallscopeError(
+        "no scrape of the engine reached the lake", f"See {lake.parent}/collect.log"
+    )

@@ -64,8 +64,11 @@ def pressure_rows(dice: np.random.Generator, walls: Times, window_us: int) -> pa
     stall = {
         f"{resource}_{share}_ratio": np.round(dice.exponential(mean, count)) / window_us
         for resource, share, mean in (
-            ("cpu", "some", 2_000.0), ("memory", "some", 0.2), ("memory", "full", 0.1),
-            ("io", "some", 900.0), ("io", "full", 500.0),
+            ("cpu", "some", 2_000.0),
+            ("memory", "some", 0.2),
+            ("memory", "full", 0.1),
+            ("io", "some", 900.0),
+            ("io", "full", 500.0),
         )
     }
     memory = {

@@ -19,7 +19,9 @@ from stallscope.units import US_PER_SECOND
 
 Integers = npt.NDArray[np.int64]
 
-_SIGMA = 0.18  # spread of step times; p99 of vLLM's decode-only steps is about 1.5 times their median
+_SIGMA = (
+    0.18  # spread of step times; p99 of vLLM's decode-only steps is about 1.5 times their median
+)
 _SPIKE_SHARE = 0.003
 _SPIKE_FACTOR = 8
 _SEND_MEAN_US = 25.0  # between two chunks of a step, in the API server's loop
@@ -61,9 +63,7 @@ class Tape:
         return pa.RecordBatch.from_arrays(columns, schema=arrow_schema("token_gap"))
 
 
-def make_tape(
-    rows_per_second: int, seconds: int, running: Sequence[int], seed: int = 1
-) -> Tape:
+def make_tape(rows_per_second: int, seconds: int, running: Sequence[int], seed: int = 1) -> Tape:
     """Return a tape of about so many rows a second.
 
     Args:

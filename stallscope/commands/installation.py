@@ -13,8 +13,8 @@ from stallscope.commands.lake import size_text
 from stallscope.errors import LakeError
 from stallscope.ports import answers, why_not_free
 from stallscope.settings import LakeSettings, Settings
+from stallscope.sql.sandbox import landlock_version
 from stallscope.storage.reader import Lake
-from stallscope.storage.sql_sandbox import landlock_version
 
 _TOO_LITTLE_BYTES = 500_000_000
 

@@ -12,7 +12,7 @@ from stallscope.commands.options import add_settings_options, lake_to_read
 from stallscope.commands.progress import progress
 from stallscope.commands.sql_export import FORMATS, export
 from stallscope.errors import StallscopeError
-from stallscope.storage.sql_console import Limits, open_query
+from stallscope.sql.console import Limits, open_query
 
 _SCREEN_ROWS = 1_000
 _SCREEN_BYTES = 64_000_000

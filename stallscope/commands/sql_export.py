@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from stallscope.commands.json_text import plain
 from stallscope.commands.text_table import text_table
 from stallscope.errors import StallscopeError
-from stallscope.storage.sql_console import Query
+from stallscope.sql.console import Query
 
 
 def export(query: Query, wanted: str, out: Path | None) -> int:

@@ -8,7 +8,7 @@ import signal
 import threading
 from types import FrameType
 
-from stallscope.storage.sql_sandbox import die_with_parent
+from stallscope.sql.sandbox import die_with_parent
 from stallscope.supervisor import SUPERVISOR
 
 

@@ -13,8 +13,8 @@ from analytics.catalog import MODULES, library_statements
 from analytics.facts import newest_facts
 from stallscope.errors import StallscopeError
 from stallscope.schema import TABLES
+from stallscope.sql.console import Limits, QueryFailedError, run_query
 from stallscope.storage.layout import create_lake
-from stallscope.storage.sql_console import Limits, QueryFailedError, run_query
 from tests.analytics.memory_lake import empty_views, lake_of
 
 REPO = Path(__file__).resolve().parents[2]

@@ -47,8 +47,8 @@ def test_numbers_that_are_not_cumulative_are_no_histogram() -> None:
 
 
 def test_bounds_and_sum_become_integers_in_the_unit_of_the_family() -> None:
-    one = read({0.001: 1, 0.29: 2, 2.5: 3, INF: 3}, total=0.4567891, scale=US)
-    assert one.bounds == (1_000, 290_000, 2_500_000)
+    one = read({0.001: 1, 1.001: 2, 2.5: 3, INF: 3}, total=0.4567891, scale=US)
+    assert one.bounds == (1_000, 1_001_000, 2_500_000)  # 1.001 * 1e6 is 1000999.9999999999
     assert one.total == 456_789
 
 

@@ -426,10 +426,10 @@ class TestNoEngine:
 
     def test_another_engine_at_the_same_address_begins_anew(self) -> None:
         pages = Pages()
-        first = pages.feed("vllm:prompt_tokens_total 100\n")
-        second = pages.feed("llamacpp:prompt_tokens_total 150\n")
-        assert second["engine"] != first["engine"]
-        assert second["prompt_tokens_delta"] is None
+        pages.feed("vllm:prompt_tokens_total 100\n")
+        row = pages.feed("llamacpp:prompt_tokens_total 150\n")
+        assert row["prompt_tokens_delta"] is None
+        assert pages.engine_of(row["engine"])["rank"] == ""
 
 
 class TestHistograms:

@@ -10,7 +10,7 @@ from stallscope.clock import Instant
 from stallscope.schema import arrow_schema
 
 MINUTE_US = 60_000_000
-START_US = 1_796_000_040_000_000  # 2026-11-29 22:54:00 UTC, a whole minute
+START_US = 1_796_000_040_000_000  # 2026-11-30 00:54:00 UTC, a whole minute
 
 
 @dataclass

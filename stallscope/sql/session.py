@@ -11,17 +11,17 @@ import duckdb
 import pyarrow as pa
 
 from stallscope.errors import LakeError, QueryRefusedError, StallscopeError
-from stallscope.storage.layout import Layout
-from stallscope.storage.reader import Lake
-from stallscope.storage.sql_guard import (
+from stallscope.sql.guard import (
     QueryFailedError,
     check_statement,
     failure,
     one_line,
     too_big,
 )
-from stallscope.storage.sql_lock import lock
-from stallscope.storage.sql_request import Limits, Report, Request
+from stallscope.sql.lock import lock
+from stallscope.sql.request import Limits, Report, Request
+from stallscope.storage.layout import Layout
+from stallscope.storage.reader import Lake
 
 _BATCH_ROWS = 2_048  # one vector of DuckDB: a batch of wide texts must fit into the limit
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from stallscope.errors import LakeError, QueryRefusedError, StallscopeError
+from stallscope.sql.console import Limits, QueryFailedError, open_query, run_query
+from stallscope.sql.sandbox import landlock_version
 from stallscope.storage.direct import seal_directly
 from stallscope.storage.layout import create_lake
-from stallscope.storage.sql_console import Limits, QueryFailedError, open_query, run_query
-from stallscope.storage.sql_sandbox import landlock_version
-from tests.stallscope.sql_statements import BREAK_OUTS, FAILING
+from tests.sql.statements import BREAK_OUTS, FAILING
 
 needs_landlock = pytest.mark.skipif(landlock_version() < 1, reason="this kernel has no Landlock")
 LIBRARY = ("CREATE OR REPLACE MACRO twice(x) AS TABLE SELECT 2 * x AS doubled",)
@@ -187,7 +187,7 @@ def test_a_query_ends_with_the_program_that_asked(
     told = tmp_path / "pid"
     program = (
         "import sys; from pathlib import Path\n"
-        "from stallscope.storage.sql_console import Limits, open_query\n"
+        "from stallscope.sql.console import Limits, open_query\n"
         "with open_query(Path(sys.argv[1]), 'FROM range(1000000000)',"
         " Limits(max_rows=None, max_bytes=None)) as query:\n"
         "    Path(sys.argv[2]).write_text(str(query.process_id))\n"
@@ -238,7 +238,7 @@ def test_the_kernel_enforces_it_too(lake: Path) -> None:
 _ATTEMPTS = """
 import socket, sys
 from pathlib import Path
-from stallscope.storage.sql_sandbox import enter
+from stallscope.sql.sandbox import enter
 lake, scratch = Path(sys.argv[1]), Path(sys.argv[2])
 segment = next((lake / "segments").rglob("*.parquet"))
 enter(lake, scratch, 64)

@@ -75,7 +75,7 @@ class Report:
         message: What is wrong; empty when done.
         hint: What to do about it.
         truncated: Whether rows were left out because of the limits.
-        sandbox: What the operating system enforces, see `stallscope.storage.sql_sandbox`.
+        sandbox: What the operating system enforces, see `stallscope.sql.sandbox`.
     """
 
     kind: str

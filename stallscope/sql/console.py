@@ -1,8 +1,8 @@
 """A person's SQL over a lake, run in a process of its own that can do nothing else.
 
 Used by ``stallscope sql`` and the SQL page. What the query's process may do is in
-`stallscope.storage.sql_sandbox` (operating system), `stallscope.storage.sql_session` (DuckDB) and
-`stallscope.storage.sql_guard` (statements). Results come back as Arrow; files are written from
+`stallscope.sql.sandbox` (operating system), `stallscope.sql.session` (DuckDB) and
+`stallscope.sql.guard` (statements). Results come back as Arrow; files are written from
 them by the caller, never by the query.
 """
 
@@ -21,9 +21,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from stallscope.errors import LakeError, QueryRefusedError, StallscopeError
-from stallscope.storage.sql_guard import QueryFailedError
-from stallscope.storage.sql_request import Limits, Report, Request
-from stallscope.storage.sql_scratch import scratch_folder
+from stallscope.sql.guard import QueryFailedError
+from stallscope.sql.request import Limits, Report, Request
+from stallscope.sql.scratch import scratch_folder
 
 __all__ = [
     "Limits",
@@ -52,7 +52,7 @@ class QueryResult:
         table: The rows.
         truncated: Whether rows were left out because of the limits.
         seconds: How long it took, start of the process included.
-        sandbox: What the operating system enforced, see `stallscope.storage.sql_sandbox.enter`.
+        sandbox: What the operating system enforced, see `stallscope.sql.sandbox.enter`.
     """
 
     table: pa.Table
@@ -214,7 +214,7 @@ def _start(scratch: Path) -> subprocess.Popen[bytes]:
     with (scratch / _STDERR).open("wb") as stderr:
         return subprocess.Popen(
             # -P: a file of the working directory must not pass for one of our packages.
-            [sys.executable, "-P", "-m", "stallscope.storage.sql_child"],
+            [sys.executable, "-P", "-m", "stallscope.sql.child"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,

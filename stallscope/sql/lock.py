@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from stallscope.storage.sql_request import Limits
+from stallscope.sql.request import Limits
 
 
 def lock(

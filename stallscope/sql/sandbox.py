@@ -1,6 +1,6 @@
 """What the operating system forbids the process that runs a person's query.
 
-DuckDB's own locks come on top (`stallscope.storage.sql_session`). They alone do not suffice: with
+DuckDB's own locks come on top (`stallscope.sql.session`). They alone do not suffice: with
 allowed_directories set and external access off, DuckDB 2.0 runs ``WITH a AS (COPY ... TO 'segment')
 SELECT`` as a SELECT and overwrites the segment, and 1.5.5 writes log files from
 ``SELECT * FROM enable_logging(...)``.

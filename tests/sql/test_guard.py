@@ -10,11 +10,11 @@ import duckdb
 import pytest
 
 from stallscope.errors import QueryRefusedError
-from stallscope.storage.sql_guard import QueryFailedError, check_statement
-from stallscope.storage.sql_lock import lock
-from stallscope.storage.sql_request import Limits
+from stallscope.sql.guard import QueryFailedError, check_statement
+from stallscope.sql.lock import lock
+from stallscope.sql.request import Limits
 from tests.project.checkout import REPO
-from tests.stallscope.sql_statements import ALLOWED, REFUSED
+from tests.sql.statements import ALLOWED, REFUSED
 
 
 @pytest.fixture
@@ -93,9 +93,9 @@ import json, sys
 from pathlib import Path
 import duckdb
 from stallscope.errors import StallscopeError
-from stallscope.storage.sql_guard import check_statement
-from stallscope.storage.sql_lock import lock
-from stallscope.storage.sql_request import Limits
+from stallscope.sql.guard import check_statement
+from stallscope.sql.lock import lock
+from stallscope.sql.request import Limits
 
 connection = duckdb.connect()
 connection.execute("CREATE VIEW note AS SELECT 1 AS wall_us, 'a' AS text")

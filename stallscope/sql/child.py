@@ -1,4 +1,4 @@
-"""The process of one query: ``python -m stallscope.storage.sql_child``, request on stdin.
+"""The process of one query: ``python -m stallscope.sql.child``, request on stdin.
 
 It confines itself before it imports what starts threads, sends the result to stdout as an Arrow
 stream and leaves its report in the scratch folder.
@@ -9,15 +9,15 @@ from __future__ import annotations
 import dataclasses
 import sys
 
-from stallscope.storage.sql_request import Request
-from stallscope.storage.sql_sandbox import enter
+from stallscope.sql.request import Request
+from stallscope.sql.sandbox import enter
 
 
 def main() -> None:
     """Answer the request on stdin."""
     request = Request.decode(sys.stdin.buffer.read())
     sandbox = enter(request.lake, request.scratch, request.limits.memory_mb)
-    from stallscope.storage.sql_session import answer  # noqa: PLC0415 - threads start with it
+    from stallscope.sql.session import answer  # noqa: PLC0415 - threads start with it
 
     report = answer(request, sys.stdout.buffer)
     dataclasses.replace(report, sandbox=sandbox).write(request.scratch)

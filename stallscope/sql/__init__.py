@@ -1,0 +1,1 @@
+"""One person's statement over the lake: checked, confined to a child process, read only."""
