@@ -18,12 +18,9 @@ from stallscope.units import US_PER_MS, US_PER_SECOND
 OWN_PORTS = frozenset({9871, 9872, 8501, 4317, 4318})
 """Where we listen ourselves: collect, watch, dashboard, OTLP. Never probed."""
 
-USUAL_PORTS = (8000, 8001, 8002, 8003, 8080, 30000, 3000, 9000)
-"""vLLM, a second vLLM, Triton, llama.cpp and TGI, SGLang, TGI."""
-
 _PROBE_US = 300 * US_PER_MS
-_AGAIN_US = 30 * US_PER_SECOND
-_LONGEST_AGAIN_US = 10 * 60 * US_PER_SECOND
+_AGAIN_US = 10 * US_PER_SECOND
+_LONGEST_AGAIN_US = 120 * US_PER_SECOND
 _NEVER = 2**63
 
 

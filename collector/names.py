@@ -52,7 +52,7 @@ class _Kind:
         )
 
 
-_ENGINE = _Kind("engine", ("host", "endpoint", "rank", "model", "config_hash"))
+_ENGINE = _Kind("engine", ("host", "endpoint", "kind", "rank", "model", "config_hash"))
 _DEVICE = _Kind("device", ("kind", "name", "serial_hash"))
 
 

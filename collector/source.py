@@ -68,10 +68,11 @@ class Names(Protocol):
     """Gives out the ids that rows carry; the same facts get the same id for ever."""
 
     def engine(self, facts: Row) -> int:
-        """Return the id for (host, endpoint, rank, model, config_hash), writing a row when new.
+        """Return the id of an engine, writing a row when it is new.
 
         Args:
-            facts: Columns of table engine without ``wall_us`` and ``engine``.
+            facts: Columns of table engine without ``wall_us`` and ``engine``; all but name and
+                version make it the engine it is.
         """
 
     def device(self, facts: Row) -> int:

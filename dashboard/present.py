@@ -18,7 +18,7 @@ from stallscope.units import US_PER_SECOND
 
 MINUTE_US = 60 * US_PER_SECOND
 _STUCK_US = 3 * US_PER_SECOND
-"""A disk that completes nothing for this long although I/O is in flight hangs; one poll says little."""
+"""A disk with I/O in flight that completes nothing for this long hangs; one poll says little."""
 TABLES = (
     "engine_metrics",
     "engine_histogram",

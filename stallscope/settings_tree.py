@@ -109,9 +109,9 @@ class DiscoverySettings:
         ),
     )
     ports: tuple[int, ...] = field(
-        default=(8000, 8001, 8080, 30000, 3000, 8002),
+        default=(8000, 8001, 8002, 8003, 8080, 30000, 3000, 9000),
         metadata=describe_port(
-            "Loopback ports to probe: vLLM, llama.cpp and TGI, SGLang, TGI, Triton.",
+            "Loopback ports to probe: vLLM (and Triton at 8002), llama.cpp and TGI, SGLang.",
         ),
     )
 

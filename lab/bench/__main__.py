@@ -1,4 +1,4 @@
-"""``python -m lab.bench [--quick] [--only SECTION]``: figures beside their bars; the exit status is 0.
+"""``python -m lab.bench [--quick] [--only SECTION]``: figures beside bars; exit status 0.
 
 Bars are printed and never asserted: figures depend on the machine and on who else uses it, so its
 speed is measured first and printed with them.

@@ -1,4 +1,4 @@
-"""How fast the questions of the Now page are answered over 24 h of eight GPUs, and the rival's same."""
+"""How fast the Now page's questions are answered over 24 h of eight GPUs, and the rival's."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class Question:
 
 
 def _p99(source: str) -> str:
-    return f"SELECT engine, value_us FROM itl_quantile([0.99], {{since}}, {{until}}, source := '{source}')"
+    arguments = f"[0.99], {{since}}, {{until}}, source := '{source}'"
+    return f"SELECT engine, value_us FROM itl_quantile({arguments})"
 
 
 def _rival_p99(span: str) -> str:

@@ -1,4 +1,4 @@
-"""node_exporter and Prometheus from Debian, on loopback, over the same host tree and engine page."""
+"""node_exporter and Prometheus from Debian, on loopback, over the same host and engine page."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from lab.bench.meter import Usage, read_usage
 from stallscope.errors import StallscopeError
+from typing import Self
 
 PROGRAMS = ("prometheus", "prometheus-node-exporter", "promtool")
 _READY_S = 20.0
@@ -53,7 +54,7 @@ class Prometheus:
             f"--web.listen-address=127.0.0.1:{self._port}",
         ]
 
-    def __enter__(self) -> Prometheus:
+    def __enter__(self) -> Self:
         with (self._folder / "prometheus.log").open("wb") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
         self._wait_ready()
@@ -126,7 +127,7 @@ class NodeExporter:
             f"--web.listen-address=127.0.0.1:{self.port}",
         ]
 
-    def __enter__(self) -> NodeExporter:
+    def __enter__(self) -> Self:
         self._process = subprocess.Popen(
             self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

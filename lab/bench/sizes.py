@@ -1,4 +1,4 @@
-"""Bytes on disk: per token row and per gauge sample, ours as merged by the hour, and the rival's."""
+"""Bytes on disk: per token row and per gauge sample, ours after merging, and the rival's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m lab.crash [--short] [--only NAME]``: every scenario, a table, exit status 0, 1 or 2."""
+"""``python -m lab.crash [--short] [--only NAME]``: every scenario, a table, exit status 0 or 1."""
 
 from __future__ import annotations
 

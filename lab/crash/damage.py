@@ -1,4 +1,4 @@
-"""Damage to files at rest: named by `lake verify`, set aside by the writer, never breaking a reader."""
+"""Damage to files at rest: named by `lake verify`, set aside by the writer, no reader breaks."""
 
 from __future__ import annotations
 

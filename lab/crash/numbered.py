@@ -1,7 +1,7 @@
 """Rows that carry their own number, so that a reader can tell lost, doubled and altered ones.
 
-Every process of a trial is a run of its own: its token rows have the run as engine and count from 0,
-its gauge rows have ten devices of their own and count polls in column ``reads``.
+Every process of a trial is a run of its own: its token rows have the run as engine and count from
+0, its gauge rows have ten devices of their own and count polls in column ``reads``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs queries in some other DuckDB: started by path with the Python that has it.
 
-Reads ``{"catalog": PATH, "queries": {NAME: SQL}}`` from stdin, writes ``{NAME: ROWS}``. Uses nothing
-of ours, so that an old DuckDB in a bare environment can stand for any outside client.
+Reads ``{"catalog": PATH, "queries": {NAME: SQL}}`` from stdin, writes ``{NAME: ROWS}``. Uses
+nothing of ours, so that an old DuckDB in a bare environment can stand for any outside client.
 """
 
 from __future__ import annotations

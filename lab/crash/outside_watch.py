@@ -14,7 +14,10 @@ import duckdb
 
 _PAUSE_S = 0.2
 _NEWEST = "SELECT max(wall_us) FROM token_gap"
-_COUNTS = "SELECT count(*), (SELECT count(*) FROM block_device), (SELECT sum(samples) FROM block_device_1m)"
+_COUNTS = (
+    "SELECT count(*), (SELECT count(*) FROM block_device), "
+    "(SELECT sum(samples) FROM block_device_1m)"
+)
 
 
 def watch(catalog: str, seconds: float) -> dict[str, object]:

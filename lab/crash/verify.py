@@ -1,4 +1,4 @@
-"""Whether a lake holds what was acknowledged: each row once, unaltered, and its rollups to the row."""
+"""Whether a lake holds what was acknowledged: each row once, unaltered, rollups to the row."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from lab.crash.acks import Ack
 from lab.crash.numbered import DEVICES, GAP_SQL, IS_FIRST_SQL, NUMBER_SQL
 from lab.crash.reading import Answers, LakeReader
 from lab.report import Check
+import itertools
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def check_rows(readers: Iterable[LakeReader], lake: Path, acks: Sequence[Ack]) -
 def check_reservations(acks: Sequence[Ack], block: int) -> Check:
     """Return whether no id was given out to two runs."""
     firsts = sorted(ack.first_id for ack in acks)
-    apart = all(b - a >= block for a, b in zip(firsts, firsts[1:], strict=False))
+    apart = all(b - a >= block for a, b in itertools.pairwise(firsts))
     return Check("reserved ids", apart, f"{len(firsts)} blocks of {block}, none overlaps")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lab.live.install import Prepared
 from stallscope.errors import StallscopeError
+from typing import Self
 
 MODEL = "tiny-qwen2"
 _READY_S = 300.0
@@ -43,7 +44,7 @@ class Engine:
             "--host", "127.0.0.1", "--port", str(port),
         ]  # fmt: skip
 
-    def __enter__(self) -> Engine:
+    def __enter__(self) -> Self:
         with self._log.open("wb") as sink:
             self._process = subprocess.Popen(
                 self._command,

@@ -126,7 +126,7 @@ def _packages(folder: Path) -> Path:
 
 
 def _name_distribution(folder: Path) -> None:
-    """Give the package the distribution name that its own command looks up (it is built as another)."""
+    """Give the package the distribution name that its own command looks up."""
     version = f"{ENGINE_VERSION}+cpu"
     info = _packages(folder) / f"vllm-{version}.dist-info"
     info.mkdir(exist_ok=True)

@@ -6,9 +6,13 @@ import random
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
+from typing import Self
 
 _MODEL = 'engine="0",model_name="lab"'
-_LATENCY = "0.3 0.5 0.8 1.0 1.5 2.0 2.5 5.0 10.0 15.0 20.0 30.0 40.0 50.0 60.0 120.0 240.0 480.0 960.0 1920.0 7680.0"
+_LATENCY = (
+    "0.3 0.5 0.8 1.0 1.5 2.0 2.5 5.0 10.0 15.0 20.0 30.0 40.0 50.0 60.0 120.0 240.0 480.0 960.0 "
+    "1920.0 7680.0"
+)
 _GAP = "0.01 0.025 0.05 0.075 0.1 0.15 0.2 0.3 0.4 0.5 0.75 1.0 2.5 5.0 7.5 10.0 20.0 40.0 80.0"
 _FIRST = (
     "0.001 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.25 0.5 0.75 1.0 2.5 5.0 7.5 10.0 20.0 40.0 80.0 "
@@ -87,9 +91,9 @@ class EngineState:
     def _lines(self) -> list[str]:
         lines = ["# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds 1.7e+09\n"]
         lines += [
-            f'python_gc_{what}_total{{generation="{generation}"}} {self._dice.randint(0, 9_999)}.0\n'
+            f'python_gc_{what}_total{{generation="{age}"}} {self._dice.randint(0, 9_999)}.0\n'
             for what in ("objects_collected", "objects_uncollectable", "collections")
-            for generation in range(3)
+            for age in range(3)
         ]
         lines += [
             f"# TYPE vllm:{name} gauge\nvllm:{name}{{{_MODEL}}} {self._dice.randint(0, 64) / 64}\n"
@@ -133,7 +137,7 @@ class EngineServer:
         self.url = f"http://127.0.0.1:{self.port}"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
-    def __enter__(self) -> EngineServer:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -1,7 +1,7 @@
 """Gauge rows with the grain and the noise of real ones, as columns for long stretches of time.
 
-Disks follow /proc/diskstats: whole I/Os and whole milliseconds per window, so means are fractions of
-small integers and idle columns stay zero. GPUs follow NVML: clocks in steps of 15 MHz, power in
+Disks follow /proc/diskstats: whole I/Os and whole milliseconds per window, so means are fractions
+of small integers and idle columns stay zero. GPUs follow NVML: clocks in steps of 15 MHz, power in
 milliwatts, memory in pages of 2 MiB.
 """
 

@@ -1,7 +1,7 @@
 """A host's kernel files in a folder, moving: ten NVMe drives, pressure and memory.
 
-Both our collector and node_exporter take such a folder for /proc and /sys, so that they are measured
-on the same machine that is not there.
+Both our collector and node_exporter take such a folder for /proc and /sys, so that both are
+measured on the same machine that is not there.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import random
 import threading
 from pathlib import Path
+from typing import Self
 
 _DRIVES = 10
 _STEP_S = 0.05
@@ -40,7 +41,7 @@ class HostTree:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._move, name="host-tree", daemon=True)
 
-    def __enter__(self) -> HostTree:
+    def __enter__(self) -> Self:
         (self.proc / "pressure").mkdir(parents=True)
         (self.proc / "sys/kernel/random").mkdir(parents=True)
         (self.proc / "sys/kernel/random/boot_id").write_text("5f1c-lab\n", encoding="ascii")

@@ -10,6 +10,7 @@ from stallscope.schema import TABLES
 from stallscope.storage.layout import create_lake
 from stallscope.storage.manifest import Entry, ManifestWriter
 from stallscope.storage.segment import Origin, write_segment
+from typing import Self
 
 _WRITER = "lab"
 _HOUR_LEVEL = 2
@@ -28,7 +29,7 @@ class LakeMaker:
         self._manifest = ManifestWriter(self._layout.manifest(_WRITER), sync=False)
         self._sequence = 0
 
-    def __enter__(self) -> LakeMaker:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,8 +1,8 @@
 """Token rows as a busy host makes them: engine steps, requests that come and go, spikes.
 
 All requests of an engine get their token in one step. Steps are lognormal around a base that grows
-with the number of requests, with rare spikes. The tap stamps each chunk when it leaves, so chunks of
-a step are some microseconds apart and a gap is the step's length give or take that.
+with the number of requests, with rare spikes. The tap stamps each chunk when it leaves, so chunks
+of a step are some microseconds apart and a gap is the step's length give or take that.
 """
 
 from __future__ import annotations

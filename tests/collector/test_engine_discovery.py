@@ -4,9 +4,10 @@ import threading
 from collections.abc import Mapping
 
 from collector.edges.http_scrape import Scrape, ScrapeError
-from collector.engine_discovery import OWN_PORTS, USUAL_PORTS, EngineDiscovery
+from collector.engine_discovery import OWN_PORTS, EngineDiscovery
 from collector.source import State
 from stallscope.settings import EngineTarget
+from stallscope.settings_tree import DiscoverySettings
 from tests.collector.stand_ins import SECOND, ManualClock
 
 VLLM = b'vllm:num_requests_running{engine="0",model_name="m"} 1\n'
@@ -47,7 +48,7 @@ def discover(
 def test_engines_that_were_named_are_read_and_nothing_is_probed() -> None:
     local = Ports({})
     named = EngineTarget("prod", "http://127.0.0.1:9001")
-    discovery = EngineDiscovery([named], USUAL_PORTS, local.fetch, ManualClock())
+    discovery = EngineDiscovery([named], DiscoverySettings().ports, local.fetch, ManualClock())
     assert discovery.targets() == (named,)
     assert local.asked == []
     assert discovery.answers == ()
@@ -93,12 +94,12 @@ def test_tensorrt_llm_is_found_behind_its_json() -> None:
     assert "json" in nothing.answers[0].reason
 
 
-def test_while_none_is_found_ports_are_asked_again_every_thirty_seconds() -> None:
+def test_while_none_is_found_ports_are_asked_again_every_ten_seconds() -> None:
     discovery, local, clock = discover({})
     for _ in range(60):
         assert discovery.targets() == ()
         clock.advance(SECOND)
-    assert local.times("8000/metrics") == 2
+    assert local.times("8000/metrics") == 6
     local.said["30000/metrics"] = VLLM
     discovery.targets()
     assert [target.name for target in discovery.targets()] == ["vllm:30000"]
@@ -109,8 +110,8 @@ def test_a_service_that_is_no_engine_is_asked_ever_less_often() -> None:
     for _ in range(3_600):
         discovery.targets()
         clock.advance(SECOND)
-    assert local.times("8000/metrics") < 12
-    assert local.times("8001/metrics") == 120
+    assert local.times("8000/metrics") < 40
+    assert local.times("8001/metrics") == 360
 
 
 def test_a_port_with_an_engine_is_not_probed_but_the_others_go_on() -> None:

@@ -326,7 +326,7 @@ def _health(host: Host, at_us: int) -> Iterator[Row]:
         if found
         else (
             "not_found",
-            "no engine on local ports (8000: refused; 8001: refused; 8080: answers, but is no engine)",
+            "no engine on local ports (8000: refused; 8001: refused; 8080: answers, but no engine)",
         )
     )
     sources: tuple[tuple[str, tuple[str, str | None], int, int, int], ...] = (
