@@ -114,12 +114,13 @@ def picture(
     read = _Read(lake_path, span, engine, end_us, usual)
     last_minute, drawn = (_from_rows if span.raw else _from_rollups)(read, engines, disks)
     held = Usual(label, usual.tails)
+    begun_us = now_us - US_PER_SECOND  # of the second that is going on: nothing is late by rounding
     states = [state for _, state, _ in last_minute.sources]
     return Picture(
         newest_us=newest,
         engines=tuple(now.engine for now in last_minute.engines),
         verdict={
-            "banners": [b.as_data() for b in banners(last_minute, held, newest, now_us)],
+            "banners": [b.as_data() for b in banners(last_minute, held, newest, begun_us)],
             "tiles": tiles(last_minute, held, minute_words(end_us, now_us)),
         },
         panels=drawn,

@@ -86,7 +86,10 @@ def _labels(table: pa.Table) -> tuple[str, ...]:
     if not apart:
         return ("",) * int(table.num_rows)
     columns = [table.column(name).to_pylist() for name in apart]
-    labels = [" ".join(str(part) for part in parts) for parts in zip(*columns, strict=True)]
+    labels = [
+        " ".join(str(part) for part in parts if part is not None)
+        for parts in zip(*columns, strict=True)
+    ]
     return tuple(labels)
 
 

@@ -13,6 +13,7 @@ from stallscope.errors import StallscopeError
 from stallscope.units import US_PER_SECOND
 
 _PANELS = "now_panels"
+_FINGERS = "<style>@media (max-width: 700px) {.st-key-toolbar button {min-height: 36px}}</style>"
 
 
 def page() -> None:
@@ -64,7 +65,8 @@ def _read(now_us: int) -> Picture:
 
 def _toolbar(shown: Picture, now_us: int) -> None:
     """Draw host, engine, range and refresh; their values stand in the URL."""
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    st.html(_FINGERS)
+    with st.container(key="toolbar", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"**{formats.plain(state.settings().host.name)}**", width="content")
         names = [state.ALL_ENGINES, *dict.fromkeys(engine.name for engine in shown.engines)]
         if len(names) > 2:  # noqa: PLR2004 - one engine needs no choice

@@ -34,12 +34,13 @@ def page() -> None:
         st.warning(formats.plain(str(error)), icon=":material/error:")
         return
     limits = Limits(memory_mb=settings.sql.memory_mb, timeout_s=settings.sql.timeout_s)
-    left, right = st.columns([0.28, 0.72], gap="medium")
+    # The editor comes first on a phone, where columns stand below each other.
+    left, right = st.columns([0.72, 0.28], gap="medium")
     with left:
-        _browser()
-    with right:
         _editor(limits)
         _answer()
+    with right:
+        _browser()
 
 
 def _browser() -> None:

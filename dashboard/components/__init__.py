@@ -30,7 +30,8 @@ def panels(data: Mapping[str, Any], *, key: str, on_zoom: Callable[[], None]) ->
         on_zoom: Called after the reader zoomed or went back to the whole range.
 
     Returns:
-        The component's state: ``zoom`` is None or two moments in UTC microseconds.
+        The component's result: inside ``on_zoom`` its ``zoom`` is two moments in UTC microseconds,
+        or empty for the whole range.
     """
     return _mount("panels")(data=dict(data), key=key, on_zoom_change=on_zoom)
 

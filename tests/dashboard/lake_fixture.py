@@ -28,6 +28,7 @@ MS = 1_000
 HOST = "gpu-eu1-07"
 INCIDENT_S = 255
 RESTART_S = 431
+NASTY = "<img src=x onerror=alert(1)>![x](http://192.0.2.1/x.png)"
 ITL_BOUNDS = [
     int(ms * MS)
     for ms in (
@@ -390,9 +391,12 @@ def main() -> None:
     parser.add_argument("lake", type=Path)
     parser.add_argument("--follow", action="store_true", help="feed it in real time until killed")
     parser.add_argument("--no-engine", action="store_true")
+    parser.add_argument("--nasty", action="store_true", help="one engine's name tries to be markup")
     parser.add_argument("--seconds", type=int, default=900)
     arguments = parser.parse_args()
     host = Host(engines=()) if arguments.no_engine else Host()
+    if arguments.nasty:
+        host = Host(engines=(*host.engines, Engine(3, NASTY, 15, 8, suffers=False)))
     end_us = SystemClock().now().wall_us // S * S
     build(arguments.lake, end_us, arguments.seconds, host)
     print("built", flush=True)  # noqa: T201 - what reads it waits for this word

@@ -16,6 +16,7 @@ def test_one_panel_per_number_and_one_trace_per_name() -> None:
             "time": pa.array([*TIMES, *TIMES], pa.timestamp("us")),
             "engine": pa.array([1] * 5 + [2] * 5, pa.uint16()),
             "tier": ["device"] * 10,
+            "flag": pa.array([None] * 10, pa.string()),
             "hit": [float(i) for i in range(10)],
             "queries": list(range(10)),
         }

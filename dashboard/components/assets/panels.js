@@ -16,13 +16,15 @@ const KEYS = [
 let boardCount = 0;
 
 export default function render(component) {
-  const { data, parentElement, setStateValue } = component;
+  const { data, parentElement, setTriggerValue } = component;
   let board = boards.get(parentElement);
   if (!board) {
     board = new Board(parentElement);
     boards.set(parentElement, board);
   }
-  board.send = (zoom) => setStateValue("zoom", zoom);
+  // A trigger and not a state: back to the whole range must be heard also when the zoom came from
+  // the URL and no state was ever set.
+  board.send = (zoom) => setTriggerValue("zoom", zoom);
   board.show(data);
   return () => board.closeSoon();
 }
@@ -245,7 +247,7 @@ class Board {
     const wide = zoom && zoom[1] - zoom[0] < 2 ? [zoom[0], zoom[0] + 2] : zoom;
     this.zoom = wide;
     if (wide) this.range = wide;
-    this.send(wide ? wide.map((seconds) => Math.round(seconds * 1e6)) : null);
+    this.send(wide ? wide.map((seconds) => Math.round(seconds * 1e6)) : []);
     this.layOut();
   }
 

@@ -4,6 +4,7 @@ import uPlot from "./uplot.min.js";
 import { clock, day, number } from "./format.js";
 
 const AXIS_Y = 40;
+const HALF_LABEL = 28;
 export const AXIS_X = 22;
 const BEYOND = 1e15; // stands for "above the highest bucket"; the plot cuts it off at its edge
 
@@ -150,11 +151,21 @@ function ticks(panel) {
   };
 }
 
-export function timeTicks(u, values, found, space, step) {
+// A label that would be cut off at the right edge is left out.
+function timeTicks(board, values, step) {
+  const [from, to] = board.range;
+  const edge = to - ((to - from) * HALF_LABEL) / board.width;
   return values.map((value) => {
+    if (value > edge) return null;
     if (step >= 3600 && value % 86400 === 0) return day(value);
     return clock(value, step < 60);
   });
+}
+
+// The axis is 40 px wide: from 100 000 on numbers are counted in thousands or millions.
+function compact(value) {
+  if (value >= 1e6) return `${number(value / 1e6)}M`;
+  return value >= 1e5 ? `${number(value / 1e3)}k` : number(value);
 }
 
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200,
@@ -246,10 +257,10 @@ export function plotOptions(board, index, size) {
     },
     axes: [
       { ...axis, size: last ? AXIS_X : 0, gap: 4, space: board.narrow ? 76 : 90, incrs: STEPS,
-        values: last ? timeTicks : (u, values) => values.map(() => null),
+        values: (u, values, found, space, step) => (last ? timeTicks(board, values, step) : values.map(() => null)),
         grid: { stroke: colours.grid, width: 1 } },
       { ...axis, size: board.narrow ? 34 : AXIS_Y, gap: 6, splits: ticks(panel), filter: (u, values) => values,
-        values: (u, values) => values.map(number), grid: { stroke: colours.grid, width: 1 } },
+        values: (u, values) => values.map(compact), grid: { stroke: colours.grid, width: 1 } },
     ],
     series: seriesOptions(panel, colours),
     bands: bandOptions(panel, colours),
