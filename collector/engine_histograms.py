@@ -11,6 +11,7 @@ REPAIRED = "repaired_monotony"
 FELL = "counter_fell"
 BORN = "born_in_window"
 MIXED = "mixed_bounds"
+_LARGEST = 2.0**63
 _ROUNDING = 1e-6  # 1.001 s is 1000999.9999999999 us
 
 
@@ -77,8 +78,12 @@ def read_cumulative(
     Raises:
         NotCumulativeError: +Inf holds less than some other bucket.
     """
-    counts = {bound: _whole(value) for bound, value in buckets.items() if not math.isnan(bound)}
-    known = {bound: count for bound, count in counts.items() if count is not None}
+    counts = {bound: _whole(value) for bound, value in buckets.items()}
+    known = {
+        bound: count
+        for bound, count in counts.items()
+        if count is not None and (bound == math.inf or _fits(bound * scale))
+    }
     everything = known.pop(math.inf, _whole(observations))
     if everything is None:
         return None
@@ -169,12 +174,13 @@ def _sum_since(before: Cumulative | None, now: Cumulative) -> int | None:
 
 
 def _whole(value: float | None) -> int | None:
-    if value is None or not math.isfinite(value) or value < 0:
-        return None
-    return round(value)
+    return round(value) if value is not None and value >= 0 and _fits(value) else None
 
 
 def _scaled(value: float | None, scale: float) -> int | None:
-    if value is None or not math.isfinite(value):
-        return None
-    return round(value * scale)
+    return round(value * scale) if value is not None and _fits(value * scale) else None
+
+
+def _fits(number: float) -> bool:
+    """Return whether an int64 holds it; NaN and infinity are held by none."""
+    return abs(number) < _LARGEST

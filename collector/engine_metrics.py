@@ -118,7 +118,8 @@ class EngineMetrics:
         except Exception as error:  # noqa: BLE001 - one engine's page must not cost the others' rows
             harvest.miss(target.name, target.url, State.FAILED, describe_crash(error))
         else:
-            harvest.add(target.name, target.url, rows, page.rejected, _describe_losses(page))
+            losses = ", ".join(filter(None, (target.losses, _describe_losses(page))))
+            harvest.add(target.name, target.url, rows, page.rejected, losses)
 
     def _miss(self, target: EngineTarget, error: ScrapeError, harvest: Harvest) -> None:
         """Note that an address gave no engine's page."""

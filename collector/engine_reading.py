@@ -6,7 +6,6 @@ is compared with earlier pages yet.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -19,6 +18,7 @@ from collector.engine_series import Child, EngineKey, SeriesMap
 from stallscope.units import US_PER_SECOND
 
 PROCESS_START = "process_start_time_seconds"
+_YEAR_10000_S = 253_402_300_800
 _Part = TypeVar("_Part")
 
 
@@ -78,10 +78,11 @@ class PageReader:
 
     def _take_births(self, page: Page, drafts: dict[EngineKey, Draft]) -> None:
         for series, seconds in page.births.items():
-            if seconds is not None and math.isfinite(seconds) and self.kind.owns(series):
+            born_us = _wall_us(seconds)
+            if born_us is not None and self.kind.owns(series):
                 child = self._series.child(series.name, series.labels)
                 draft = drafts.get(child.engine) or drafts.setdefault(child.engine, Draft())
-                draft.births[child] = round(seconds * US_PER_SECOND)
+                draft.births[child] = born_us
 
     def _config_of(self, series: Series) -> dict[str, str]:
         identity = (*self.kind.rank_labels, *self.kind.model_labels)
@@ -91,9 +92,16 @@ class PageReader:
 def read_process_start_us(page: Page) -> int | None:
     """Return when the process behind a page started, wall clock, where the page tells."""
     for series, value in page.values.items():
-        if series.name == PROCESS_START and value is not None and math.isfinite(value):
-            return round(value * US_PER_SECOND)
+        if series.name == PROCESS_START:
+            return _wall_us(value)
     return None
+
+
+def _wall_us(seconds: float | None) -> int | None:
+    """Return a point in time, None for what is none: NaN, infinity, beyond the calendar."""
+    if seconds is None or not 0 <= seconds < _YEAR_10000_S:
+        return None
+    return round(seconds * US_PER_SECOND)
 
 
 def _finish(draft: Draft) -> EngineReading:

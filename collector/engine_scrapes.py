@@ -52,9 +52,13 @@ class Scrapes:
         self._deadline_us = deadline_us
         self._pool = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="engine-scrape")
         self._pending: dict[str, Future[Got]] = {}
+        self._hung: set[str] = set()
 
     def get(self, urls: Sequence[str]) -> dict[str, Got | ScrapeError]:
         """Return the page of every address, or why there is none.
+
+        An address that hung is asked on, but not waited for until it answers again: when one engine
+        stalls, the others are worth watching at their usual pace.
 
         A single address is read in the caller's thread, so that its cost is accounted there.
         """
@@ -63,8 +67,11 @@ class Scrapes:
         for url in urls:
             if url not in self._pending:
                 self._pending[url] = self._pool.submit(self._get, url)
-        wait(self._pending.values(), timeout=_GRACE * self._deadline_us / US_PER_SECOND)
-        return {url: self._outcome(url) for url in urls}
+        expected = [one for url, one in self._pending.items() if url not in self._hung]
+        wait(expected, timeout=_GRACE * self._deadline_us / US_PER_SECOND)
+        outcomes = {url: self._outcome(url) for url in urls}
+        self._hung = {url for url, outcome in outcomes.items() if _is_hung(outcome)}
+        return outcomes
 
     def close(self) -> None:
         """Start nothing more; what is under way ends by its own deadline."""
@@ -93,6 +100,10 @@ class Scrapes:
             return future.result()
         except Exception as error:  # noqa: BLE001 - see _as_scrape_error
             return _as_scrape_error(error)
+
+
+def _is_hung(outcome: Got | ScrapeError) -> bool:
+    return isinstance(outcome, ScrapeError) and outcome.state is State.HUNG
 
 
 def _as_scrape_error(error: Exception) -> ScrapeError:

@@ -45,6 +45,8 @@ class EngineTarget:
         self._machine = machine
         self._reader: PageReader | None = None
         self._histories: dict[EngineKey, EngineHistory] = {}
+        self._met: set[tuple[str, EngineKey, str | None]] = set()
+        self._left_out = 0
         self._absent: Instant | None = None
         self._last: Instant | None = None
 
@@ -52,6 +54,20 @@ class EngineTarget:
     def has_answered(self) -> bool:
         """Whether an engine was ever read there."""
         return bool(self._histories)
+
+    @property
+    def losses(self) -> str:
+        """Engines of the last page that were left out, in words; empty when there were none.
+
+        Ids are 16 bits for the life of a lake: an address that names a new engine on every page
+        would use them all up.
+        """
+        if not self._left_out:
+            return ""
+        return (
+            f"{self._left_out} engines left out: this address has named {_MOST_ENGINES} since the "
+            "start, and new ones are not taken up before the next"
+        )
 
     def note_absence(self, at: Instant) -> None:
         """Remember that no engine was there: one that appears later can only have started since."""
@@ -69,14 +85,23 @@ class EngineTarget:
         if len(readings) > _MOST_ENGINES:
             msg = f"names {len(readings)} engines, more than {_MOST_ENGINES} are not read"
             raise NoEngineError(msg)
+        self._left_out = 0
         new = [key for key in readings if key not in self._histories]
-        self._histories.update((key, EngineHistory()) for key in new)
+        free = max(0, _MOST_ENGINES - len(self._histories))
+        self._histories.update((key, EngineHistory()) for key in new[:free])
         rows: dict[str, list[Row]] = {"engine_metrics": [], "engine_histogram": []}
         for key, reading in readings.items():
+            history = self._histories.get(key)
+            if history is None:
+                self._left_out += 1
+                continue
             # an engine that joins a page was not there when the page before was taken
             absent = self._absent or (self._last if key in new else None)
             run = Run(start_us, reading.births)
-            step = self._histories[key].follow(reading, run, scraped, absent)
+            step = history.follow(reading, run, scraped, absent)
+            if not self._is_admitted((reader.kind.name, key, hash_config(step.config))):
+                self._left_out += 1
+                continue
             facts = Facts(self._engine_id(key, step, reader), scraped.at, step.window_us)
             rows["engine_metrics"].append(metrics_row(facts, scraped, reading.gauges, step))
             rows["engine_histogram"] += histogram_rows(facts, step.change.histograms)
@@ -96,6 +121,12 @@ class EngineTarget:
         self._last = None
         self._reader = PageReader(kind)
         return self._reader
+
+    def _is_admitted(self, identity: tuple[str, EngineKey, str | None]) -> bool:
+        """Return whether an engine has an id already, or may still get one."""
+        if identity not in self._met and len(self._met) < _MOST_ENGINES:
+            self._met.add(identity)
+        return identity in self._met
 
     def _engine_id(self, key: EngineKey, step: Step, reader: PageReader) -> int:
         return self._machine.names.engine(

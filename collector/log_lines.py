@@ -31,12 +31,23 @@ def start_logging(level: int = logging.INFO) -> None:
     root = logging.getLogger()
     if root.handlers:
         return
-    formatter = logging.Formatter("%(asctime)s UTC %(levelname)s %(message)s", "%H:%M:%S")
+    formatter = _OneLine("%(asctime)s UTC %(levelname)s %(message)s", "%H:%M:%S")
     formatter.converter = time.gmtime
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
     root.addHandler(handler)
     root.setLevel(level)
+
+
+class _OneLine(logging.Formatter):
+    """Keeps what an engine prints in its labels from starting a line or steering a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "".join(map(_printable, super().format(record)))
+
+
+def _printable(character: str) -> str:
+    return character if character.isprintable() else ascii(character)[1:-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from stallscope.schema import SCHEMA_VERSION
 from stallscope.settings import Settings
 from stallscope.storage.publisher import Publisher
 from stallscope.storage.retention import Limits
-from stallscope.storage.writer import Writer, WriterOptions
+from stallscope.storage.writer import Writer, WriterHealth, WriterOptions
 from stallscope.units import US_PER_SECOND
 
 _LOG = logging.getLogger("stallscope.collect")
@@ -85,7 +85,7 @@ def run(settings: Settings, library: Sequence[str], stop: threading.Event) -> in
         _collect(settings, writer, publisher, clock, stop)
     finally:
         writer.close()
-    _LOG.info("stopped; everything is sealed")
+    _tell_end(writer.health())
     _publish_last(publisher)
     return 0
 
@@ -130,6 +130,17 @@ def _collect(
     finally:
         if listener is not None:
             listener.close()
+
+
+def _tell_end(health: WriterHealth) -> None:
+    if health.state == "working":
+        _LOG.info("stopped; everything is sealed")
+        return
+    _LOG.warning(
+        "stopped; the next start seals the last %d rows from the journal, rows that came later are "
+        "lost: %s",
+        *(health.pending_rows, health.reason),
+    )
 
 
 def _publish_last(publisher: Publisher) -> None:

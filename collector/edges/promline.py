@@ -24,6 +24,7 @@ _LABEL = re.compile(
 _ESCAPE = re.compile(r'\\([\\n"])')
 _UNESCAPED = {"\\": "\\", "n": "\n", '"': '"'}
 _LONGEST_NUMBER = 64
+_LATEST = 1e15  # in milliseconds the year 33658; more may not fit once it is microseconds
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -102,7 +103,7 @@ def parse_tail(rest: bytes, *, open_metrics: bool) -> Tail:
     if len(words) == 1:
         return Tail(value, None)
     time = parse_number(words[1])
-    if time is None or not math.isfinite(time):
+    if time is None or abs(time) >= _LATEST:
         raise LineError(f"not a timestamp: {_shown(words[1])}")
     return Tail(value, time)
 

@@ -10,10 +10,10 @@ import time
 import urllib.parse
 import urllib.request
 from pathlib import Path
+from typing import Self
 
 from lab.bench.meter import Usage, read_usage
 from stallscope.errors import StallscopeError
-from typing import Self
 
 PROGRAMS = ("prometheus", "prometheus-node-exporter", "promtool")
 _READY_S = 20.0

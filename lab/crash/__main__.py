@@ -7,7 +7,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -32,15 +33,17 @@ class Extent:
         kills: Number of kills.
         longest_s: A process lives up to so long.
         watch_s: How long readers watch a live lake.
+        at_once: Scenarios side by side; one at a time where freshness is measured.
     """
 
     kills: int
     longest_s: float
     watch_s: float
+    at_once: int
 
 
-FULL = Extent(kills=100, longest_s=3.0, watch_s=60.0)
-SHORT = Extent(kills=5, longest_s=1.5, watch_s=8.0)
+FULL = Extent(kills=100, longest_s=3.0, watch_s=60.0, at_once=1)
+SHORT = Extent(kills=5, longest_s=1.5, watch_s=8.0, at_once=3)
 
 
 def scenarios(extent: Extent, outside: Sequence[OutsideReader]) -> dict[str, Scenario]:
@@ -60,23 +63,34 @@ def scenarios(extent: Extent, outside: Sequence[OutsideReader]) -> dict[str, Sce
 
 
 def run_all(chosen: Sequence[str], extent: Extent) -> list[Check]:
-    """Run scenarios one after another and return their checks.
+    """Run scenarios and return their checks, in order of the scenarios.
 
     Args:
         chosen: Names; none means all.
         extent: How much of everything.
     """
     outside, checks = find_outside_readers()
-    with tempfile.TemporaryDirectory(prefix="stallscope-crash-") as name:
-        for scenario, work in scenarios(extent, outside).items():
-            if chosen and scenario not in chosen:
-                continue
-            folder = Path(name) / scenario
-            folder.mkdir()
-            say(f"{scenario} ...")
-            begin = time.monotonic()
-            checks += _try(scenario, work, folder)
-            say(f"{scenario}: {time.monotonic() - begin:.0f} s")
+    wanted = {
+        name: work
+        for name, work in scenarios(extent, outside).items()
+        if not chosen or name in chosen
+    }
+    with (
+        tempfile.TemporaryDirectory(prefix="stallscope-crash-") as root,
+        ThreadPoolExecutor(extent.at_once) as pool,
+    ):
+        done = pool.map(partial(_run, Path(root)), wanted, wanted.values())
+        return [*checks, *(check for found in done for check in found)]
+
+
+def _run(root: Path, name: str, work: Scenario) -> list[Check]:
+    """Run one scenario in a folder of its own."""
+    folder = root / name
+    folder.mkdir()
+    say(f"{name} ...")
+    begin = time.monotonic()
+    checks = _try(name, work, folder)
+    say(f"{name}: {time.monotonic() - begin:.0f} s")
     return checks
 
 
@@ -107,7 +121,7 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     extent = SHORT if given.short else FULL
     if given.kills:
-        extent = Extent(given.kills, extent.longest_s, extent.watch_s)
+        extent = replace(extent, kills=given.kills)
     return print_checks(run_all(given.only, extent))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,5 +95,5 @@ def _log(trial: Trial) -> Path:
     return trial.folder / "feeders.log"
 
 
-def _first(findings: list[object]) -> str:
+def _first(findings: Sequence[object]) -> str:
     return f"{len(findings)} findings" + (f", first: {findings[0]}" if findings else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,6 @@ from lab.crash.acks import Ack
 from lab.crash.numbered import DEVICES, GAP_SQL, IS_FIRST_SQL, NUMBER_SQL
 from lab.crash.reading import Answers, LakeReader
 from lab.report import Check
-import itertools
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
@@ -17,7 +18,8 @@ from stallscope.units import US_PER_MS, US_PER_SECOND
 
 _CLIENT_LAG_US = 5 * US_PER_MS
 """A client sees a token when two event loops have passed it on: p50 0.8 ms, at most 23 ms measured
-on two cores. So much may its quantile lie outside the server's bucket."""
+on two cores. So much may its quantile lie outside the server's bucket, if the machine is not
+overloaded: the server's clocks are blind to what happens in its own frontend."""
 _TABLES = ("engine_metrics", "engine_histogram", "engine")
 _MODULES = ("histogram_quantile",)
 
@@ -85,10 +87,29 @@ def _cumulative(connection: duckdb.DuckDBPyConnection, family: str) -> dict[int 
     return totals
 
 
-def compare_clients(
-    lake: Path, requests: Sequence[Timings], since_us: int, until_us: int
-) -> list[Check]:
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A stretch of load.
+
+    Attributes:
+        name: For people.
+        requests: What clients saw of those that were served.
+        since_us: Wall-clock begin.
+        until_us: Wall-clock end, its last scrape included.
+        judged: Whether clients can be held against the server: not under a load that keeps both
+            cores busy, where chunks wait in the frontend and arrive in bunches.
+    """
+
+    name: str
+    requests: Sequence[Timings]
+    since_us: int
+    until_us: int
+    judged: bool
+
+
+def compare_clients(lake: Path, phase: Phase) -> list[Check]:
     """Return whether client-side quantiles lie in the lake's bucket intervals."""
+    requests = phase.requests
     seen = {
         "ttft_us": [r.ttft_us for r in requests],
         "itl_us": [gap for r in requests for gap in r.gaps_us],
@@ -98,23 +119,26 @@ def compare_clients(
     with Lake(lake).connect(tables=tables, library=library_statements(*_MODULES)) as connection:
         rows = connection.execute(
             "SELECT family, quantile, lower_bound, upper_bound FROM histogram_quantile("
-            f"['ttft_us', 'itl_us', 'e2e_us'], [0.5, 0.99], {since_us}, {until_us})"
+            f"['ttft_us', 'itl_us', 'e2e_us'], [0.5, 0.99], {phase.since_us}, {phase.until_us})"
             " ORDER BY family, quantile"
         ).fetchall()
-    return [_client_check(str(row[0]), float(row[1]), row[2:4], seen[str(row[0])]) for row in rows]
+    return [
+        replace(
+            _client_check(f"{phase.name}: {family} p{q * 100:g}", rank(seen[family], q), interval),
+            judged=phase.judged,
+        )
+        for family, q, *interval in rows
+    ]
 
 
-def _client_check(
-    family: str, q: float, interval: Sequence[int | None], values: Sequence[int]
-) -> Check:
-    client = rank(values, q)
+def _client_check(name: str, client: float, interval: Sequence[int | None]) -> Check:
     low, high = interval[0] or 0, interval[1]
     inside = low <= client and (high is None or client <= high)
     near = low - _CLIENT_LAG_US <= client and (high is None or client <= high + _CLIENT_LAG_US)
     where = "inside" if inside else f"outside by up to {show_us(_CLIENT_LAG_US)}, the client's lag"
     upper = "no limit" if high is None else show_us(high)
     detail = f"client {show_us(client)}, lake {show_us(low)} to {upper}"
-    return Check(f"client {family} p{q * 100:g}", near, f"{detail}: {where if near else 'outside'}")
+    return Check(name, near, f"{detail}: {where if near else 'outside'}")
 
 
 def compare_tokens(requests: Sequence[Timings], before: OwnFigures, after: OwnFigures) -> Check:

@@ -8,10 +8,10 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Self
 
 from lab.live.install import Prepared
 from stallscope.errors import StallscopeError
-from typing import Self
 
 MODEL = "tiny-qwen2"
 _READY_S = 300.0
@@ -51,7 +51,6 @@ class Engine:
                 stdout=sink,
                 stderr=sink,
                 env={**os.environ, **_ENVIRONMENT},
-                start_new_session=True,
             )
         return self
 

@@ -65,7 +65,7 @@ def prepare(folder: Path, say: Say) -> Prepared:
                 _run(command, folder / "install.log")
             mark.touch()
     _name_distribution(folder)
-    model = folder / "tiny-qwen2"
+    model = folder / "tiny-qwen2-16-layers"
     if not (model / "config.json").exists():
         say("building the tiny model ...")
         _run(

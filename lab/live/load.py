@@ -14,6 +14,7 @@ _SHARED_PREFIXES = 3
 _SHARED_TOKENS = 256  # two whole KV blocks of 128: enough for the prefix cache to hit
 _FIRST_PLAIN_TOKEN = 300  # past the special tokens and single bytes
 _LAST_PLAIN_TOKEN = 1_500
+_MOST_REQUESTS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def make_asks(load: Load) -> Sequence[Ask]:
     """Return the requests of a load in the order in which they are taken; more than it can use."""
     dice = random.Random(load.seed)
     prefixes = [_tokens(dice, _SHARED_TOKENS) for _ in range(_SHARED_PREFIXES)]
-    return [_make_ask(load.model, dice, prefixes) for _ in range(4_096)]
+    return [_make_ask(load.model, dice, prefixes) for _ in range(_MOST_REQUESTS)]
 
 
 def _make_ask(model: str, dice: random.Random, prefixes: list[tuple[int, ...]]) -> Ask:
@@ -60,8 +61,8 @@ def run_load(load: Load) -> list[Timings]:
 
 
 async def _run(load: Load) -> list[Timings]:
-    deadline = time.monotonic() + load.seconds
     asks = iter(make_asks(load))
+    deadline = time.monotonic() + load.seconds
     done: list[Timings] = []
 
     async def follow_one_after_another() -> None:

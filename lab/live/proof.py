@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 from lab.crash.child import child_environment
 from lab.crash.clock import real_now_us
 from lab.live.compare import (
+    Phase,
     compare_clients,
     compare_counters,
     compare_histograms,
@@ -29,6 +30,7 @@ from stallscope.storage.reader import Lake
 _FIRST_ROW_S = 30.0
 _QUIET_S = 60.0
 _SETTLE_S = 5.0  # two scrapes, one journal and one seal
+_LIGHT_STREAMS = 2  # the engine, its frontend, the clients and the collector share the cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +59,37 @@ def prove(proof: Proof, engine: Engine) -> list[Check]:
     before = _when_quiet(engine)
     with _collector(proof.folder, engine.url):
         _wait_first_row(lake)
-        since_us = real_now_us()
-        say(f"{proof.streams} streams for {proof.seconds:.0f} s ...")
-        requests = run_load(Load("127.0.0.1", engine.port, MODEL, proof.streams, proof.seconds))
+        phases = [
+            _load(engine, _LIGHT_STREAMS, proof.seconds / 2, judged=True),
+            _load(engine, proof.streams, proof.seconds, judged=False),
+        ]
         after = _when_quiet(engine)
-        time.sleep(_SETTLE_S)
-    failed = [request.error for request in requests if request.error]
-    served = [request for request in requests if not request.error]
+    served = [request for phase in phases for request in phase.requests]
     return [
-        Check(
-            "requests served",
-            not failed,
-            f"{len(served)} served, {len(failed)} failed {failed[:1]}",
-        ),
+        _all_served(phases),
         compare_tokens(served, before, after),
         *compare_counters(lake, before, after),
         *compare_histograms(lake, before, after),
-        *compare_clients(lake, served, since_us, real_now_us()),
+        *(check for phase in phases for check in compare_clients(lake, phase)),
     ]
+
+
+def _load(engine: Engine, streams: int, seconds: float, *, judged: bool) -> Phase:
+    """Send load and wait until its last scrape is in the lake."""
+    say(f"{streams} streams for {seconds:.0f} s ...")
+    since_us = real_now_us()
+    requests = run_load(Load("127.0.0.1", engine.port, MODEL, streams, seconds))
+    _when_quiet(engine)
+    time.sleep(_SETTLE_S)
+    return Phase(f"clients, {streams} streams", requests, since_us, real_now_us(), judged)
+
+
+def _all_served(phases: Sequence[Phase]) -> Check:
+    """Return whether no request failed."""
+    requests = [request for phase in phases for request in phase.requests]
+    failed = [request.error for request in requests if request.error]
+    detail = f"{len(requests) - len(failed)} served, {len(failed)} failed"
+    return Check("requests served", not failed, f"{detail}; {failed[0]}" if failed else detail)
 
 
 def _warm_up(engine: Engine) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +79,10 @@ def _shares(buckets: Integers) -> npt.NDArray[np.float64]:
     middle = np.log(1.02) * (buckets - 0.5)
     body = np.exp(-((middle - np.log(_MEDIAN_US)) ** 2) / (2 * _SIGMA**2))
     spikes = np.exp(-((middle - np.log(8 * _MEDIAN_US)) ** 2) / (2 * _SIGMA**2))
-    return (1 - _SPIKES) * body / body.sum() + _SPIKES * spikes / spikes.sum()
+    body *= (1 - _SPIKES) / body.sum()
+    spikes *= _SPIKES / spikes.sum()
+    shares: npt.NDArray[np.float64] = body + spikes
+    return shares
 
 
 def _links(dice: np.random.Generator, walls: Integers) -> pa.Table:
@@ -114,7 +117,7 @@ def _histograms(dice: np.random.Generator, walls: Integers) -> pa.Table:
     return _table("engine_histogram_1m", list(zip(*rows, strict=True)))
 
 
-def _table(name: str, columns: list[object]) -> pa.Table:
+def _table(name: str, columns: Sequence[object]) -> pa.Table:
     """Return columns in the schema's order as a table of it."""
     schema = arrow_schema(name)
     arrays = [

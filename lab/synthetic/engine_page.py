@@ -67,7 +67,7 @@ class EngineState:
         self._sums = dict.fromkeys(_HISTOGRAMS, 0.0)
         self._counters = dict.fromkeys(_COUNTERS, 0)
         self._labelled = {
-            (name, value): 0 for name, (_, values) in _LABELLED.items() for value in values
+            (name, kind): 0 for name, (_, kinds) in _LABELLED.items() for kind in kinds
         }
 
     def page(self) -> str:
@@ -102,9 +102,9 @@ class EngineState:
         for name, value in self._counters.items():
             lines.append(f"# TYPE vllm:{name} counter\nvllm:{name}_total{{{_MODEL}}} {value}.0\n")
             lines.append(f"vllm:{name}_created{{{_MODEL}}} 1.7e+09\n")
-        for (name, value), count in self._labelled.items():
+        for (name, kind), count in self._labelled.items():
             label = _LABELLED[name][0]
-            lines.append(f'vllm:{name}_total{{{_MODEL},{label}="{value}"}} {count}.0\n')
+            lines.append(f'vllm:{name}_total{{{_MODEL},{label}="{kind}"}} {count}.0\n')
         for name in _HISTOGRAMS:
             lines += self._histogram(name)
         return lines

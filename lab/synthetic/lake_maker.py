@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Self
 
 import pyarrow as pa
 
@@ -10,7 +11,6 @@ from stallscope.schema import TABLES
 from stallscope.storage.layout import create_lake
 from stallscope.storage.manifest import Entry, ManifestWriter
 from stallscope.storage.segment import Origin, write_segment
-from typing import Self
 
 _WRITER = "lab"
 _HOUR_LEVEL = 2

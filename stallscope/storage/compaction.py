@@ -19,7 +19,7 @@ from stallscope.storage.layout import Layout
 from stallscope.storage.manifest import Entry, ManifestWriter
 from stallscope.storage.rollup_sql import Rollup, rollups_from
 from stallscope.storage.rows import upgrade
-from stallscope.storage.segment import Origin, read_batches, write_segment
+from stallscope.storage.segment import Origin, check_segment, read_batches, write_segment
 from stallscope.storage.views import relation
 from stallscope.units import US_PER_SECOND
 
@@ -104,6 +104,8 @@ def compact(
         SegmentError: A part is damaged; nothing happened.
         OSError: The disk refused; nothing happened.
     """
+    for part in job.parts:  # DuckDB and Arrow read altered pages without a word
+        check_segment(layout.segments, part)
     first, last = job.origin_range
     origin = Origin(writer, first, last, job.parts[0].boot_id, job.level + 1)
     add = _rollups(layout, job, origin, sync=sync) if job.level == 0 else []

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from stallscope.storage.layout import Layout
 from stallscope.storage.manifest import Contents, Entry, decode
+
+_HEAD_BYTES = 8  # the checksum of the first line
 
 
 @dataclass(slots=True)
 class _Followed:
     """One manifest and how far it was read."""
 
-    inode: int = 0
+    identity: tuple[int, bytes] = (0, b"")
     offset: int = 0
     contents: Contents = field(default_factory=Contents)
 
@@ -52,12 +55,23 @@ class ManifestFollower:
         followed = self._followed.setdefault(writer, _Followed())
         with self._layout.manifest(writer).open("rb") as file:
             status = os.fstat(file.fileno())
-            if status.st_ino != followed.inode or status.st_size < followed.offset:
-                followed = self._followed[writer] = _Followed(inode=status.st_ino)
-            file.seek(followed.offset)
-            for line in file:
-                commit = decode(line)
-                if commit is None:  # torn, or still being written: it is read next time
-                    break
-                followed.contents.apply(commit)
-                followed.offset += len(line)
+            # a snapshot may get the inode number of the one before it, so that alone tells nothing
+            identity = (status.st_ino, file.read(_HEAD_BYTES))
+            if identity != followed.identity or status.st_size < followed.offset:
+                followed = self._followed[writer] = _Followed(identity)
+            if not _read_on(file, followed) and followed.offset:
+                # what was read was taken back by its writer, and other lines stand there now
+                followed = self._followed[writer] = _Followed(identity)
+                _read_on(file, followed)
+
+
+def _read_on(file: BinaryIO, followed: _Followed) -> bool:
+    """Take in the lines behind the offset; return whether each that is complete is also whole."""
+    file.seek(followed.offset)
+    for line in file:
+        commit = decode(line)
+        if commit is None:  # torn, or still being written: it is read next time
+            return not line.endswith(b"\n")
+        followed.contents.apply(commit)
+        followed.offset += len(line)
+    return True

@@ -11,7 +11,12 @@ from stallscope.storage.compaction import Job, compact, find_jobs
 from stallscope.storage.graveyard import Graveyard
 from stallscope.storage.layout import Layout
 from stallscope.storage.manifest import Entry, ManifestWriter
-from stallscope.storage.quarantine import damage_of, obviously_damaged, set_aside_segment
+from stallscope.storage.quarantine import (
+    damage_of,
+    may_pass,
+    obviously_damaged,
+    set_aside_segment,
+)
 from stallscope.storage.retention import Limits, expired
 
 _LOG = logging.getLogger(__name__)
@@ -57,8 +62,7 @@ class Housekeeping:
             OSError: The disk refused; nothing was lost and it is tried again.
         """
         if self.manifest.heal():
-            self.finding = f"manifest/{self.writer}.jsonl was damaged; it was written anew"
-            _LOG.error("%s", self.finding)
+            self._find(f"manifest/{self.writer}.jsonl was damaged; it was written anew")
         self._quarantine_obvious()
         self._merge()
         self._drop()
@@ -73,6 +77,10 @@ class Housekeeping:
                 removed = compact(self.layout, self.manifest, self.writer, job, sync=self.sync)
             except SegmentError:
                 self._quarantine_parts(job)
+            except OSError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one window must not stop retention for all
+                self._find(f"a window of {job.table.name} cannot be merged: {error}")
             else:
                 self._graveyard.bury(*(self.layout.segments / file for file in removed))
 
@@ -87,13 +95,21 @@ class Housekeeping:
             self._set_aside(entry, obviously_damaged(self.layout, entry))
 
     def _set_aside(self, entry: Entry, reason: str) -> None:
-        """Quarantine a segment if there is a reason to."""
+        """Quarantine a segment if there is a reason to that will not pass by itself."""
         if not reason:
+            return
+        if may_pass(self.layout, entry):
+            self._find("segments cannot be read now; nothing of them is given up")
             return
         set_aside_segment(self.layout, self.manifest, entry, reason, self.clock)
         self.quarantined += 1
-        self.finding = f"{reason}; it is in quarantine, {entry.rows} rows of {entry.table} are lost"
-        _LOG.error("%s", self.finding)
+        self._find(f"{reason}; it is in quarantine, {entry.rows} rows of {entry.table} are lost")
+
+    def _find(self, finding: str) -> None:
+        """Remember a finding and tell it once."""
+        if finding != self.finding:
+            _LOG.error("%s", finding)
+        self.finding = finding
 
     def _drop(self) -> None:
         """Drop what is past its retention.

@@ -61,6 +61,12 @@ class Incoming:
             else:
                 self._rows.setdefault(table, []).extend(rows)
 
+    @property
+    def size_bytes(self) -> int:
+        """Memory of what waits, about."""
+        with self._lock:
+            return self._bytes
+
     def take(self) -> list[tuple[str, pa.RecordBatch]]:
         """Return all that waited as batches of the schema, one per table where possible."""
         with self._lock:

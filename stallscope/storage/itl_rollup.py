@@ -14,6 +14,7 @@ from stallscope.units import US_PER_SECOND
 
 INFINITE_BUCKET = 32_767
 ITL_SOURCES = ("token_gap", "engine_step", "engine_histogram")
+_LARGEST_U32 = 2**32 - 1  # only an engine that prints nonsense gets there; it must stop no seal
 _Key = tuple[int, int, str, int, int]  # second, engine, level, bucket, lower bucket
 
 
@@ -90,7 +91,7 @@ def _to_table(counts: Counter[_Key]) -> pa.Table:
         [key[2] for key, _ in rows],
         [key[3] for key, _ in rows],
         [key[4] for key, _ in rows],
-        [count for _, count in rows],
+        [min(count, _LARGEST_U32) for _, count in rows],
     )
     schema = arrow_schema("itl_1s")
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]

@@ -1,13 +1,15 @@
 """The journal: rows are acknowledged once they stand here, and survive a kill -9.
 
-A part is a file of records. A record is a header (length, CRC-32, sequence, kind), a table name and
+A part is a file of records. A record is a header (CRC-32, length, sequence, kind), a table name and
 an Arrow IPC message: the schema at a table's first use in the part, then record batches. A torn
-tail, left by a crash in mid-write, ends a part; nothing after it was ever acknowledged.
+tail, left by a crash in mid-write, ends a part; nothing after it was ever acknowledged. Where a
+record is damaged, its length included, reading goes on at the next one that is whole.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -16,15 +18,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from stallscope.schema import SCHEMA_VERSION, arrow_schema
+from stallscope.schema import SCHEMA_VERSION, TABLES, arrow_schema
 
 _MAGIC = b"SSJ1"
 _FILE_HEADER = struct.Struct("<4sI36s")  # magic, schema version, boot id
-_RECORD = struct.Struct(
-    "<IIQBB"
-)  # body length, CRC-32 of all after it, sequence, kind, name length
+_CRC = struct.Struct("<I")  # of all that follows it, up to the end of its header or record
+_RECORD = struct.Struct("<IQBB")  # body length, sequence, kind, name length; after a CRC
+_BEFORE_KIND = _CRC.size + struct.calcsize("<IQ")
 _SCHEMA, _BATCH = 0, 1
-MAX_RECORD_BYTES = 256 << 20
+_NAMES = b"|".join(re.escape(bytes([len(name)]) + name.encode()) for name in TABLES)
+_KIND_AND_NAME = re.compile(b"[\\x00\\x01](?:" + _NAMES + b")", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Part:
         self._known: set[str] = set()
         try:
             header = _FILE_HEADER.pack(_MAGIC, SCHEMA_VERSION, boot_id.encode()[:36])
-            self._end = _write_all(self._file, header, 0)
+            self._end = _write_all(self._file, _sealed(header), 0)
         except OSError:
             self.close()
             self.path.unlink(missing_ok=True)
@@ -117,29 +120,39 @@ def _encode(known: set[str], sequence: int, table: str, batch: pa.RecordBatch) -
 def _frame(sequence: int, kind: int, table: str, body: memoryview) -> bytes:
     """Return one framed record."""
     name = table.encode()
-    crc = zlib.crc32(body, zlib.crc32(name, sequence & 0xFFFFFFFF))
-    return b"".join((_RECORD.pack(len(body), crc, sequence, kind, len(name)), name, body))
+    return _sealed(_RECORD.pack(len(body), sequence, kind, len(name)), name, body)
+
+
+def _sealed(*parts: bytes | memoryview) -> bytes:
+    """Return bytes behind their checksum."""
+    crc = 0
+    for part in parts:
+        crc = zlib.crc32(part, crc)
+    return b"".join((_CRC.pack(crc), *parts))
 
 
 def read_part(path: Path) -> tuple[list[Record], int]:
-    """Return the acknowledged records of a part, in order, and how many were damaged.
+    """Return the acknowledged records of a part, in order, and how many places were damaged.
 
-    A torn tail, the mark of a crash in mid-write, is no damage: it was never acknowledged. A whole
+    A torn tail, the mark of a crash in mid-write, is no damage: it was never acknowledged. A
     record whose checksum differs is; those around it are kept.
 
     Raises:
         OSError: The file cannot be read.
     """
-    data = path.read_bytes()
-    if len(data) < _FILE_HEADER.size or data[:4] != _MAGIC:
-        return [], int(len(data) >= _FILE_HEADER.size)
-    _, version, boot = _FILE_HEADER.unpack_from(data)
-    boot_id = boot.rstrip(b"\0").decode(errors="replace")
-    schemas: dict[str, pa.Schema] = {}
+    data = memoryview(path.read_bytes())
+    begin = _CRC.size + _FILE_HEADER.size
+    if len(data) < begin:
+        return [], 0
+    version, boot_id, damaged = SCHEMA_VERSION, "", 1
+    if _is_sealed(data[:begin]) and data[_CRC.size : begin][:4] == _MAGIC:
+        _, version, boot = _FILE_HEADER.unpack_from(data, _CRC.size)
+        boot_id, damaged = boot.rstrip(b"\0").decode(errors="replace"), 0
+    # a table's schema of today stands in for a damaged one of the same version
+    schemas = {name: arrow_schema(name) for name in TABLES} if version == SCHEMA_VERSION else {}
     records: list[Record] = []
-    damaged = 0
-    for frame in _frames(memoryview(data)[_FILE_HEADER.size :]):
-        if not frame.intact or (frame.kind == _BATCH and frame.table not in schemas):
+    for frame in _frames(data, begin):
+        if frame is None or (frame.kind == _BATCH and frame.table not in schemas):
             damaged += 1
         elif frame.kind == _SCHEMA:
             schemas[frame.table] = pa.ipc.read_schema(pa.py_buffer(frame.body))
@@ -149,29 +162,65 @@ def read_part(path: Path) -> tuple[list[Record], int]:
     return records, damaged
 
 
+def _is_sealed(data: memoryview) -> bool:
+    """Return whether bytes agree with the checksum before them."""
+    return bool(_CRC.unpack_from(data)[0] == zlib.crc32(data[_CRC.size :]))
+
+
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """One whole record as it stands in the file."""
+    """One record as it was written."""
 
     sequence: int
     kind: int
     table: str
     body: memoryview
-    intact: bool
+    end: int
 
 
-def _frames(data: memoryview) -> Iterator[_Frame]:
-    """Yield each whole record; what follows the last one is a torn tail."""
-    while len(data) >= _RECORD.size:
-        length, crc, sequence, kind, name_length = _RECORD.unpack_from(data)
-        start = _RECORD.size + name_length
-        end = start + length
-        if length > MAX_RECORD_BYTES or end > len(data):
-            return
-        name, body = bytes(data[_RECORD.size : start]), data[start:end]
-        intact = zlib.crc32(body, zlib.crc32(name, sequence & 0xFFFFFFFF)) == crc
-        yield _Frame(sequence, kind, name.decode(errors="replace"), body, intact)
-        data = data[end:]
+def _frames(data: memoryview, at: int) -> Iterator[_Frame | None]:
+    """Yield each whole record, and None for each damaged place between or behind them."""
+    while at < len(data):
+        frame = _frame_at(data, at)
+        if frame is not None:
+            yield frame
+            at = frame.end
+            continue
+        following = _next_frame(data, at + 1)
+        if following < len(data) or not _is_torn(data, at):
+            yield None
+        at = following
+
+
+def _frame_at(data: memoryview, at: int) -> _Frame | None:
+    """Return the record that begins at an offset, or None when none does that is whole."""
+    start = at + _CRC.size + _RECORD.size
+    if start > len(data):
+        return None
+    length, sequence, kind, name_length = _RECORD.unpack_from(data, at + _CRC.size)
+    end = start + name_length + length
+    if end > len(data) or not _is_sealed(data[at:end]):
+        return None
+    name = bytes(data[start : start + name_length]).decode(errors="replace")
+    return _Frame(sequence, kind, name, data[start + name_length : end], end)
+
+
+def _next_frame(data: memoryview, at: int) -> int:
+    """Return where the next whole record of a known table begins, the end of data when none."""
+    for match in _KIND_AND_NAME.finditer(data, at + _BEFORE_KIND):
+        begin = match.start() - _BEFORE_KIND
+        if _frame_at(data, begin) is not None:
+            return begin
+    return len(data)
+
+
+def _is_torn(data: memoryview, at: int) -> bool:
+    """Return whether the last record of a part ends behind the file, as a crash leaves it."""
+    start = at + _CRC.size + _RECORD.size
+    if start > len(data):
+        return True
+    length, _, _, name_length = _RECORD.unpack_from(data, at + _CRC.size)
+    return bool(start + name_length + length > len(data))
 
 
 def parts(folder: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,10 +44,14 @@ class Journalling:
             The last acknowledged sequence.
 
         Raises:
-            OSError: The disk refused; the rows wait for the next round.
+            OSError: The disk refused, or so much waits for its seal that nothing more is taken; the
+                rows wait for the next round.
         """
         with self._lock:
-            return self._flush()
+            last = self._flush()
+        if self.incoming.size_bytes and self.pending.size_bytes >= self.pending_limit_bytes:
+            raise OSError(errno.ENOBUFS, "new rows wait until older ones can be sealed")
+        return last
 
     def _flush(self) -> int:
         """Write what waits; the lock is held."""

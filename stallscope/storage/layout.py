@@ -106,7 +106,7 @@ def open_lake(root: Path) -> Layout:
     layout = Layout(root.absolute())
     try:
         identity = json.loads(layout.identity.read_text(encoding="utf-8"))
-        version = identity["layout"]
+        version = int(identity["layout"])
     except FileNotFoundError:
         msg = f"no lake at {layout.root}"
         raise LakeError(msg, "Start one with: stallscope up, or name another with --lake") from None

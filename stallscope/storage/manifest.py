@@ -12,6 +12,7 @@ import os
 import threading
 import zlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -152,6 +153,14 @@ def read_manifest(path: Path) -> tuple[Contents, int]:
     return contents, used
 
 
+def _write_all(file: int, data: bytes, offset: int) -> None:
+    """Write all bytes at an offset."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(file, view, offset)
+        view, offset = view[written:], offset + written
+
+
 class ManifestWriter:
     """The one process that may append to a manifest; safe for its threads."""
 
@@ -193,7 +202,8 @@ class ManifestWriter:
             self.contents.apply(commit)
             self._lines += 1
             if self._lines >= _SNAPSHOT_EVERY_LINES:
-                self._snapshot()
+                with suppress(OSError):  # the commit counts; the long file does as well
+                    self._snapshot()
 
     def heal(self) -> bool:
         """Write the file anew when its bytes are not what was committed.
@@ -202,14 +212,24 @@ class ManifestWriter:
             Whether it was damaged.
 
         Raises:
-            OSError: It cannot be read.
+            OSError: It cannot be read or written.
         """
         with self._lock:
-            data = self._path.read_bytes()
-            sound = len(data) == self._end and all(map(_is_whole, data.splitlines(keepends=True)))
+            sound = self._is_sound()
             if not sound:
                 self._snapshot()
         return not sound
+
+    def _is_sound(self) -> bool:
+        """Return whether the file under our path is the one we hold, byte for byte."""
+        try:
+            data = self._path.read_bytes()
+            ours = os.path.samestat(self._path.stat(), os.fstat(self._file))
+        except FileNotFoundError:
+            return False
+        return (
+            ours and len(data) == self._end and all(map(_is_whole, data.splitlines(keepends=True)))
+        )
 
     def entries(self) -> list[Entry]:
         """Return the segments that count, in order of table and sequence."""
@@ -220,11 +240,7 @@ class ManifestWriter:
     def _append(self, line: bytes) -> None:
         """Write one line, or cut the file back to where it was."""
         try:
-            offset = self._end
-            view = memoryview(line)
-            while view:
-                written = os.pwrite(self._file, view, offset)
-                view, offset = view[written:], offset + written
+            _write_all(self._file, line, self._end)
             if self._sync:
                 os.fdatasync(self._file)
         except OSError:
@@ -233,15 +249,23 @@ class ManifestWriter:
         self._end += len(line)
 
     def _snapshot(self) -> None:
-        """Replace the file by one line that says the same; a failure leaves the long file."""
+        """Replace the file by one line that says the same; a failure leaves the file there is."""
         line = _encode(self.contents.as_commit())
+        temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
+        # opened before it gets its name: were it opened after, a failure would leave commits going
+        # into a file that nobody reads any more
+        file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
-            replace_file(self._path, line, sync=self._sync)
+            _write_all(file, line, 0)
+            if self._sync:
+                os.fsync(file)
+            temporary.replace(self._path)
         except OSError:
-            return
+            os.close(file)
+            temporary.unlink(missing_ok=True)
+            raise
         os.close(self._file)
-        self._file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-        self._end, self._lines = len(line), 0
+        self._file, self._end, self._lines = file, len(line), 0
 
     def close(self) -> None:
         """Close the file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -90,3 +91,21 @@ def damage_of(layout: Layout, entry: Entry) -> str:
     except SegmentError as error:
         return error.message
     return ""
+
+
+def may_pass(layout: Layout, entry: Entry) -> bool:
+    """Return whether a segment may be whole although it cannot be read now.
+
+    Rights may be given back, a folder mounted again, descriptors freed; a bad sector stays.
+    """
+    try:
+        if not layout.segments.is_dir():
+            return True
+        with (layout.segments / entry.file).open("rb") as file:
+            while file.read(1 << 20):
+                pass
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        return error.errno != errno.EIO
+    return False

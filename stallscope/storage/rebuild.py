@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 from stallscope.schema import TABLES
 from stallscope.storage.layout import Layout
 from stallscope.storage.manifest import Contents, Entry
-from stallscope.storage.rollup_sql import rollups_from
+from stallscope.storage.rollup_sql import rollup_into, rollups_from
 from stallscope.storage.segment import digest_file
+from stallscope.tables.rollups import ITL_SPANS_S
 
 _NAME = re.compile(r"(?P<writer>.+)-(?P<first>\d{16})-(?P<last>\d{16})\.parquet")
 _ID_KINDS = ("engine", "device", "request")
@@ -39,6 +40,24 @@ def rebuild_contents(layout: Layout, writer: str) -> Contents:
             contents.sealed[table] = max(contents.sealed.get(table, 0), entry.last)
     _reserve_used_ids(layout, contents)
     return contents
+
+
+def files_beyond(layout: Layout, writer: str, contents: Contents) -> list[tuple[str, int]]:
+    """Return table and last sequence of a writer's segments that hold more than was ever sealed.
+
+    Rollups are left out: their sequences are those of other tables.
+    """
+    named = (
+        (table, _NAME.fullmatch(path.name))
+        for table in TABLES
+        if rollup_into(table) is None and table not in ITL_SPANS_S
+        for path in _files(layout, table, writer)
+    )
+    return [
+        (table, int(name["last"]))
+        for table, name in named
+        if name and int(name["first"]) > contents.sealed.get(table, 0)
+    ]
 
 
 def _files(layout: Layout, table: str, writer: str) -> list[Path]:

@@ -11,10 +11,15 @@ from stallscope.errors import LakeError
 from stallscope.schema import TABLES
 from stallscope.storage.journal import parts, read_part
 from stallscope.storage.layout import Layout
-from stallscope.storage.manifest import Contents, ManifestWriter, write_manifest
+from stallscope.storage.manifest import (
+    Contents,
+    ManifestWriter,
+    read_manifest,
+    write_manifest,
+)
 from stallscope.storage.pending import Acknowledged, Pending
 from stallscope.storage.quarantine import set_aside_file
-from stallscope.storage.rebuild import rebuild_contents
+from stallscope.storage.rebuild import files_beyond, rebuild_contents
 from stallscope.storage.rows import upgrade
 
 _LOG = logging.getLogger(__name__)
@@ -44,14 +49,34 @@ def open_manifest(layout: Layout, writer: str, clock: Clock, *, sync: bool) -> M
         OSError: It cannot be read or written.
     """
     path = layout.manifest(writer)
-    try:
-        return ManifestWriter(path, sync=sync)
-    except LakeError as error:
-        _LOG.error("%s; it is rebuilt from the segments", error.message)
+    damage = _damage_of(layout, writer)
+    if damage:
+        _LOG.error("%s; it is rebuilt from the segments", damage)
         contents = rebuild_contents(layout, writer)
-        set_aside_file(layout, path, f"{error.message}; rebuilt from the segments", clock)
+        set_aside_file(layout, path, f"{damage}; rebuilt from the segments", clock)
         write_manifest(path, contents)
-        return ManifestWriter(path, sync=sync)
+    return ManifestWriter(path, sync=sync)
+
+
+def _damage_of(layout: Layout, writer: str) -> str:
+    """Return what is wrong with a writer's manifest, or an empty string."""
+    path = layout.manifest(writer)
+    try:
+        contents = read_manifest(path)[0] if path.exists() else Contents()
+    except LakeError as error:
+        return error.message
+    beyond = files_beyond(layout, writer, contents)
+    if not beyond:
+        return ""
+    # A process killed between a segment's name and its commit leaves such a file too, but then
+    # the journal still has its rows.
+    held = {
+        (record.table, record.sequence)
+        for part in parts(layout.journal(writer))
+        for record in read_part(part)[0]
+    }
+    lost = [file for file in beyond if file not in held]
+    return f"{path} lacks {len(lost)} segments that were sealed" if lost else ""
 
 
 def replay(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 
 import pyarrow as pa
@@ -32,26 +33,38 @@ def seal(
         OSError: The disk refused; nothing counts and the batches are still the caller's.
     """
     entries: list[Entry] = []
+    try:
+        _write(layout, writer, taken, entries, sync=sync)
+        sealed = {name: batches[-1].sequence for name, batches in taken.items()}
+        if entries:
+            manifest.commit(add=entries, sealed=sealed)
+    except BaseException:
+        # the next try has more rows and so other names: on a full disk these would eat what is left
+        for entry in entries:
+            with suppress(OSError):
+                (layout.segments / entry.file).unlink()
+        raise
+    return sum(entry.rows for entry in entries)
+
+
+def _write(
+    layout: Layout,
+    writer: str,
+    taken: Mapping[str, Sequence[Acknowledged]],
+    entries: list[Entry],
+    *,
+    sync: bool,
+) -> None:
+    """Write the segments and note each as soon as it stands."""
     for boot_id, tables in _by_boot(taken):
         data = {name: _joined(name, batches) for name, batches in tables.items()}
         ranges = {
             name: (batches[0].sequence, batches[-1].sequence) for name, batches in tables.items()
         }
         _add_itl(data, ranges)
-        entries += [
-            write_segment(
-                layout.segments,
-                TABLES[name],
-                [rows],
-                Origin(writer, *ranges[name], boot_id, level=0),
-                sync=sync,
-            )
-            for name, rows in data.items()
-        ]
-    sealed = {name: batches[-1].sequence for name, batches in taken.items()}
-    if entries:
-        manifest.commit(add=entries, sealed=sealed)
-    return sum(entry.rows for entry in entries)
+        for name, rows in data.items():
+            origin = Origin(writer, *ranges[name], boot_id, level=0)
+            entries.append(write_segment(layout.segments, TABLES[name], [rows], origin, sync=sync))
 
 
 def _by_boot(

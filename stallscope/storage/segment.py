@@ -75,7 +75,7 @@ def write_segment(
             _sync(temporary)
         digest = digest_file(temporary)
         temporary.replace(path)
-    except OSError:
+    except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     return Entry(

@@ -42,14 +42,14 @@ class Pages:
         return self.clock.now().wall_us / SECOND
 
     def feed(self, page: str | bytes, after_s: float = 1.0) -> Row:
-        """Read a page some seconds after the one before; return the first row of engine_metrics."""
+        """Read a page some seconds after the one before; return its first row of engine_metrics."""
         self.clock.advance(round(after_s * SECOND))
         body = page.encode() if isinstance(page, str) else page
         scraped = Scraped(self.parser.parse(body, ""), self.clock.now(), 4_000)
         self.rows = self.target.read(scraped)
         for table, rows in self.rows.items():
             to_batch(table, rows)
-        return self.rows["engine_metrics"][0]
+        return next(iter(self.rows["engine_metrics"]), {})
 
     def feed_capture(self, name: str, after_s: float = 1.0) -> Row:
         """Read a recorded page."""

@@ -191,3 +191,9 @@ def test_whatever_a_page_says_buckets_never_count_negative(
     assert growth.observations == everything
     assert list(growth.bounds) == sorted(set(growth.bounds))
     assert len(growth.counts) == len(growth.bounds) + 1
+
+
+def test_numbers_that_no_column_holds_are_no_numbers() -> None:
+    one = read({0.1: 1, 1e30: 2, 1e305: 2, INF: 3}, total=1e308, scale=US)
+    assert (one.bounds, one.counts, one.total) == ((100_000,), (1, 3), None)
+    assert read_cumulative({INF: 1e300}, None, 0, 1) is None

@@ -16,7 +16,7 @@ from collector.engine_metrics import EngineMetrics, build
 from collector.source import NoData, Reading, SourceError, State
 from stallscope.settings import EngineTarget, load
 from stallscope.storage.rows import to_batch
-from tests.collector.engine_pages import machine
+from tests.collector.engine_pages import LABELS, Pages, machine
 from tests.collector.raw_server import answer, free_port, measure_s, serving
 from tests.collector.stand_ins import SECOND, ManualClock, MemoryStore
 
@@ -112,6 +112,26 @@ def test_an_engine_that_gets_no_id_costs_the_other_nothing(pair: Bench) -> None:
     assert "ids of this lake are used up" in reading.reason
 
 
+def test_an_address_that_goes_on_hanging_does_not_slow_the_others_down(pair: Bench) -> None:
+    pair.read(a=page(10), b=page(100))
+    release = threading.Event()
+
+    def hang() -> bytes:
+        release.wait(20)
+        return page(101)
+
+    pair.read(a=page(11), b=hang)  # the first time it is waited for
+    begin = time.monotonic()
+    for turn in range(5):
+        pair.read(a=page(12 + turn))
+    assert measure_s(begin) < 0.2, "not even one of five waited for the deadline"
+    release.set()
+    deadline = time.monotonic() + 10
+    while pair.read(a=page(20)).reason:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_an_address_that_hangs_is_named_and_not_asked_twice(pair: Bench) -> None:
     release, asked = threading.Event(), []
 
@@ -128,8 +148,8 @@ def test_an_address_that_hangs_is_named_and_not_asked_twice(pair: Bench) -> None
     pair.read(a=page(13))
     assert len(asked) == 1
     release.set()
-    rows = pair.read(a=page(14), b=page(5)).rows["engine_metrics"]
-    assert len(rows) == 2
+    while len(pair.read(a=page(14), b=page(5)).rows["engine_metrics"]) < 2:
+        assert measure_s(begin) < 20
 
 
 def test_a_single_address_is_read_by_the_caller_so_that_its_cost_is_counted() -> None:
@@ -309,3 +329,31 @@ def test_over_real_sockets_five_answers_at_once() -> None:
     assert len(reading.rows["engine_metrics"]) == 1
     for part in ("HTTP 500", "no answer within 0.25 s", "connection refused"):
         assert part in reading.reason
+
+
+def test_an_address_that_names_new_engines_for_ever_uses_up_no_ids() -> None:
+    pages = Pages()
+    for turn in range(12):
+        pages.feed(
+            'vllm:num_requests_running{engine="0",model_name="steady"} 1\n'
+            + "".join(
+                f'vllm:num_requests_running{{engine="0",model_name="m{turn}-{number}"}} 1\n'
+                for number in range(100)
+            )
+        )
+    assert len(pages.store.stored["engine"]) == 256
+    assert [pages.engine_of(row["engine"])["model"] for row in pages.rows["engine_metrics"]] == [
+        "steady"
+    ]
+    assert pages.target.losses.startswith("100 engines left out")
+
+
+def test_an_engine_whose_settings_change_on_every_page_uses_up_no_ids() -> None:
+    pages = Pages()
+    for turn in range(300):
+        pages.feed(
+            f"vllm:num_requests_running{{{LABELS}}} 1\n"
+            f'vllm:cache_config_info{{engine="0",block_size="{turn}"}} 1\n'
+        )
+    assert len(pages.store.stored["engine"]) == 256
+    assert pages.target.losses.startswith("1 engines left out")

@@ -308,3 +308,15 @@ def test_a_page_that_shows_no_settings_keeps_the_engine() -> None:
     info = 'vllm:cache_config_info{block_size="16",engine="0"} 1.0\n'
     first = pages.feed(page(1) + info)
     assert pages.feed(page(2) + info[:-6])["engine"] == first["engine"]
+
+
+@pytest.mark.parametrize("start", ["1e308", "1e300", "-5", "1e13", "NaN", "+Inf"])
+def test_a_start_time_beyond_the_calendar_tells_nothing(start: str) -> None:
+    pages = Pages()
+    pages.feed(page(5))
+    row = pages.feed(
+        f"{page(7)}process_start_time_seconds {start}\n"
+        f"vllm:prompt_tokens_created{{{LABELS}}} {start}\n"
+    )
+    assert row["prompt_tokens_delta"] == 2
+    assert "identity_unknown" in flags(row)

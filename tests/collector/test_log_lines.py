@@ -74,3 +74,15 @@ def test_lines_carry_utc_time_and_level(
     logging.getLogger("stallscope.collect").warning("port %d is taken", 9871)
     line = r"\d\d:\d\d:\d\d UTC WARNING port 9871 is taken\n"
     assert re.fullmatch(line, capsys.readouterr().err)
+
+
+def test_what_an_engine_prints_neither_starts_a_line_nor_steers_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    start_logging()
+    logging.getLogger("stallscope.collect").warning(
+        "found %s", "modèle\n00:00:00 UTC INFO all is well\x1b[2J\u202e"
+    )
+    line = capsys.readouterr().err
+    assert line.endswith("WARNING found modèle\\n00:00:00 UTC INFO all is well\\x1b[2J\\u202e\n")

@@ -316,3 +316,10 @@ def test_a_series_is_the_same_object_from_page_to_page() -> None:
     first = parser.parse(b'm{a="1"} 1\n', TEXT)
     second = parser.parse(b'm{a="1"} 2\nm{ a="2"} 1\n', TEXT)
     assert next(iter(first.values)) is next(iter(second.values))
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/openmetrics-text"])
+def test_a_timestamp_beyond_the_calendar_costs_its_line(content_type: str) -> None:
+    page = parse(b"a 1 1e308\na 2 99999999999999999999\nb 3 5\n# EOF\n", content_type)
+    assert {series.name: value for series, value in page.values.items()} == {"b": 3}
+    assert page.rejected == 2

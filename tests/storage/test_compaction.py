@@ -188,3 +188,48 @@ def test_bytes_drop_the_oldest_raw_segments_only(open_writer: OpenWriter, clock:
     left = writer.manifest.entries()
     assert all(e.level == 0 for e in left if e.table == "token_gap")
     assert any(e.table == "itl_60s" for e in left)
+
+
+def test_an_engine_that_counts_nonsense_stops_neither_seal_nor_compaction(
+    open_writer: OpenWriter, tmp_path: Path, clock: HandClock
+) -> None:
+    writer = open_writer()
+    wild, most = 4_000_000_000, 2**63 - 1
+    for half in (0, 500_000):
+        row = histogram(clock.wall_us + half, [10_000], [wild, 0])
+        writer.append("engine_histogram", [row | {"observations": most, "sum": most}])
+        poll = disk(1, clock.wall_us + half, queue=1, reads=3)
+        writer.append("block_device", [poll | {"read_bytes": most}])
+        writer.seal()
+    assert writer.health().state == "working"
+    clock.advance(2 * MINUTE_US)
+    questions = (
+        "SELECT max(observations) FROM itl_60s",
+        "SELECT observations, sum, counts FROM engine_histogram_1m",
+        "SELECT samples, reads, read_bytes FROM block_device_1m",
+    )
+    live = answers(tmp_path / "lake", *questions)
+    keeper = Housekeeping(
+        writer.layout, writer.manifest, "collect", clock, Limits(), 900, sync=False
+    )
+    keeper.round()
+    assert answers(tmp_path / "lake", *questions) == live
+    assert live == [[(2**32 - 1,)], [(most, None, [2**32 - 1, 0])], [(2, 6, None)]]
+
+
+def test_histograms_of_thousands_of_buckets_are_rolled_up_within_the_memory_there_is(
+    open_writer: OpenWriter, tmp_path: Path, clock: HandClock
+) -> None:
+    writer = open_writer()
+    bounds = list(range(20_000))
+    for _ in range(5):
+        writer.append("engine_histogram", [histogram(clock.wall_us, bounds, [1] * 20_001)])
+        writer.seal()
+        clock.advance(1_000_000)
+    clock.advance(2 * MINUTE_US)
+    keeper = Housekeeping(
+        writer.layout, writer.manifest, "collect", clock, Limits(), 900, sync=False
+    )
+    keeper.round()
+    question = "SELECT bounds, counts, observations FROM engine_histogram_1m"
+    assert answers(tmp_path / "lake", question) == [[(bounds, [5] * 20_001, 5 * 20_001)]]

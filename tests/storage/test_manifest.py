@@ -8,7 +8,7 @@ import pytest
 from stallscope.errors import LakeError
 from stallscope.storage import manifest
 from stallscope.storage.follower import ManifestFollower
-from stallscope.storage.layout import create_lake
+from stallscope.storage.layout import create_lake, open_lake
 from stallscope.storage.manifest import Entry, ManifestWriter, read_manifest
 
 ENTRY = Entry(
@@ -78,3 +78,80 @@ def test_a_follower_sees_appends_and_snapshots(
     writer.commit(add=[ENTRY])
     writer.close()
     assert {entry.file for entry in follower.entries()} == {ENTRY.file, OTHER.file}
+
+
+def test_an_idle_follower_is_not_fooled_by_an_inode_number_that_came_back(
+    tmp_path: Path,
+) -> None:
+    layout = create_lake(tmp_path)
+    path = layout.manifest("collect")
+    follower = ManifestFollower(layout)
+    writer = ManifestWriter(path, sync=False)
+    writer.commit(add=[ENTRY])
+    assert follower.entries() == [ENTRY]
+    writer.close()
+    others = [replace(ENTRY, file=f"t/{n}.parquet", first=n, last=n) for n in range(9)]
+    second = ManifestWriter(tmp_path / "second.jsonl", sync=False)
+    second.commit(add=others)
+    second.close()
+    path.write_bytes((tmp_path / "second.jsonl").read_bytes())  # same inode, longer, other content
+    assert {entry.file for entry in follower.entries()} == {entry.file for entry in others}
+
+
+def test_a_follower_forgets_a_commit_that_its_writer_took_back(tmp_path: Path) -> None:
+    layout = create_lake(tmp_path)
+    path = layout.manifest("collect")
+    writer = ManifestWriter(path, sync=False)
+    writer.commit(add=[ENTRY])
+    before = path.read_bytes()
+    follower = ManifestFollower(layout)
+    writer.commit(reserved={"engine": 2})
+    assert follower.entries() == [ENTRY]
+    writer.close()
+    path.write_bytes(before)  # fdatasync failed: the line is cut off again, then another is written
+    again = ManifestWriter(path, sync=False)
+    again.commit(add=[OTHER])
+    again.close()
+    assert {entry.file for entry in follower.entries()} == {ENTRY.file, OTHER.file}
+
+
+def test_a_manifest_that_was_deleted_or_swapped_under_its_writer_heals(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    writer = ManifestWriter(path, sync=False)
+    writer.commit(add=[ENTRY])
+    assert not writer.heal()
+    path.unlink()
+    assert writer.heal()
+    whole = path.read_bytes()
+    path.rename(tmp_path / "away")
+    path.write_bytes(whole)
+    assert writer.heal()
+    writer.commit(add=[OTHER])
+    writer.close()
+    assert set(read_manifest(path)[0].entries) == {ENTRY.file, OTHER.file}
+
+
+def test_a_snapshot_that_fails_leaves_a_manifest_that_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.jsonl"
+    writer = ManifestWriter(path, sync=False)
+    monkeypatch.setattr(manifest, "_SNAPSHOT_EVERY_LINES", 1)
+
+    def refuse(*_: object) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    writer.commit(add=[ENTRY])
+    writer.commit(add=[OTHER])
+    writer.close()
+    assert set(read_manifest(path)[0].entries) == {ENTRY.file, OTHER.file}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("identity", ['{"layout": "2"}', '{"layout": null}', "[]", "", "{"])
+def test_a_lake_whose_identity_makes_no_sense_is_refused(tmp_path: Path, identity: str) -> None:
+    layout = create_lake(tmp_path)
+    layout.identity.write_text(identity, encoding="utf-8")
+    with pytest.raises(LakeError):
+        open_lake(tmp_path)

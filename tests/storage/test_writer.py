@@ -4,6 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,25 @@ def test_a_refusing_disk_loses_nothing(open_writer: OpenWriter, tmp_path: Path) 
     assert requests_in(tmp_path / "lake") == list(range(10))
 
 
+def test_a_flush_that_takes_nothing_acknowledges_nothing(
+    open_writer: OpenWriter, tmp_path: Path
+) -> None:
+    writer = open_writer(replace(QUIET, pending_bytes=1))
+    writer.append("token_gap", gaps(0, 5))
+    writer.flush()
+    segments = tmp_path / "lake/segments"
+    segments.rename(tmp_path / "away")
+    writer.seal()
+    writer.append("token_gap", gaps(5, 5))
+    with pytest.raises(LakeError, match="wait until older ones can be sealed"):
+        writer.flush()
+    (tmp_path / "away").rename(segments)
+    writer.seal()
+    writer.flush()
+    writer.seal()
+    assert requests_in(tmp_path / "lake") == list(range(10))
+
+
 def test_a_damaged_journal_record_is_set_aside_and_said(
     open_writer: OpenWriter, tmp_path: Path, clock: HandClock
 ) -> None:
@@ -209,6 +229,52 @@ def test_a_damaged_manifest_is_rebuilt_from_the_segments(
     assert requests_in(killed) == list(range(110))
     assert rollups_in(killed) == before
     assert "rebuilt" in Lake(killed).status().quarantine[0].reason
+
+
+@pytest.mark.parametrize("kept_lines", [0, 2, 4, None])
+def test_a_manifest_that_lost_commits_is_rebuilt_before_its_segments_pass_for_orphans(
+    open_writer: OpenWriter, tmp_path: Path, clock: HandClock, kept_lines: int | None
+) -> None:
+    writer = open_writer()
+    writer.reserve("engine")
+    for first in (0, 10, 20, 30):
+        writer.append("token_gap", gaps(first, 10))
+        writer.seal()
+    writer.append("token_gap", gaps(40, 10))
+    writer.flush()
+    killed = copy_as_if_killed(tmp_path / "lake", tmp_path / "killed")
+    path = killed / "manifest/collect.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 5
+    path.unlink()
+    if kept_lines is not None:
+        path.write_bytes(b"".join(lines[:kept_lines]))
+    again = Writer.open(killed, "collect", clock=clock, options=QUIET)
+    again.append("token_gap", gaps(50, 10))
+    again.seal()
+    assert again.reserve("engine") == 2
+    again.close()
+    assert requests_in(killed) == list(range(60))
+    if kept_lines is not None:
+        assert "lacks" in Lake(killed).status().quarantine[0].reason
+
+
+def test_a_refusing_disk_is_not_filled_with_segments_that_do_not_count(
+    open_writer: OpenWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = open_writer()
+
+    def refuse(**_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(writer.manifest, "commit", refuse)
+    for first in (0, 10, 20):
+        writer.append("token_gap", gaps(first, 10))
+        writer.seal()
+    assert list((tmp_path / "lake/segments").glob("*/*")) == []
+    monkeypatch.undo()
+    writer.seal()
+    assert requests_in(tmp_path / "lake") == list(range(30))
 
 
 def rollups_in(lake: Path) -> list[tuple[object, ...]]:
