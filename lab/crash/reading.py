@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -82,16 +81,11 @@ class OutsideReader:
 
 
 def find_outside_readers() -> tuple[list[OutsideReader], list[Check]]:
-    """Return the DuckDB clients of this machine, and a skipped check for the one that is missing.
-
-    The older one's Python is named by STALLSCOPE_DUCKDB15, else it is .venv-duckdb15 of the
-    checkout.
-    """
+    """Return the DuckDB clients of this machine, and a skipped check for the one that is missing."""
     readers = [_reader(Path(sys.executable))]
-    old = Path(os.environ.get("STALLSCOPE_DUCKDB15") or _OLD_PYTHON)
-    if old.exists():
-        return [*readers, _reader(old)], []
-    reason = f"no {old}: run tools/prepare duckdb15, or set STALLSCOPE_DUCKDB15"
+    if _OLD_PYTHON.exists():
+        return [*readers, _reader(_OLD_PYTHON)], []
+    reason = f"no {_OLD_PYTHON}: run tools/prepare duckdb15"
     return readers, [Check("DuckDB 1.5.5 as outside reader", None, reason)]
 
 

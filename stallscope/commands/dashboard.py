@@ -56,7 +56,7 @@ def command_line(place: DashboardSettings) -> list[str]:
     app = _app()
     if find_spec("streamlit") is None or app is None:
         raise StallscopeError(
-            "The dashboard is not installed", "Run: pip install 'stallscope[dashboard]'"
+            "The dashboard is not installed", "Run: pip install '.[dashboard]' in a checkout"
         )
     return [
         # -P: a file of the working directory must not pass for one of our packages.

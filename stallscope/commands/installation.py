@@ -111,7 +111,7 @@ def check_dashboard() -> Check:
             "dashboard",
             "not_found",
             "Streamlit is not installed",
-            "To have the pages: pip install 'stallscope[dashboard]'",
+            "To have the pages: pip install '.[dashboard]' in a checkout",
         )
     return Check("dashboard", "working", "", "Nothing to do.")
 

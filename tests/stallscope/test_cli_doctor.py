@@ -163,4 +163,4 @@ def test_missing_pages_are_told_and_no_failure(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(installation, "find_spec", lambda _: None)
     check = installation.check_dashboard()
     assert check.state == "not_found"
-    assert "stallscope[dashboard]" in check.hint
+    assert ".[dashboard]" in check.hint
