@@ -81,7 +81,7 @@ class OutsideReader:
 
 
 def find_outside_readers() -> tuple[list[OutsideReader], list[Check]]:
-    """Return the DuckDB clients of this machine, and a skipped check for the one that is missing."""
+    """Return this machine's DuckDB clients, and a skipped check for the one that is missing."""
     readers = [_reader(Path(sys.executable))]
     if _OLD_PYTHON.exists():
         return [*readers, _reader(_OLD_PYTHON)], []
