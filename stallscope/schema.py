@@ -11,7 +11,7 @@ from functools import cache
 import pyarrow as pa
 
 from stallscope.columns import ARROW, Table
-from stallscope.tables import engine, facts, host, results, rollups
+from stallscope.tables import engine, facts, gpu, host, results, rollups
 
 SCHEMA_VERSION = 1
 
@@ -33,7 +33,7 @@ CAUSES = (
     "unexplained",
 )
 
-_SIGNALS = host.TABLES + engine.TABLES
+_SIGNALS = host.TABLES + gpu.TABLES + engine.TABLES
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
