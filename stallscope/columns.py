@@ -140,6 +140,8 @@ class Table:
         retention: How long rows are kept.
         gauges: Columns that get min, mean and max per minute in ``<name>_1m``.
         sums: Columns that are added up per minute in ``<name>_1m``.
+        deltas: Small integers stored as differences, since they move in small steps from row to
+            row in storage order; other small integers are stored as dictionaries.
         time_ordered: Keep rows in time order instead of (key, time): one row per event.
     """
 
@@ -153,6 +155,7 @@ class Table:
     retention: Retention = Retention.RAW
     gauges: tuple[str, ...] = field(default=())
     sums: tuple[str, ...] = field(default=())
+    deltas: tuple[str, ...] = field(default=())
     time_ordered: bool = False
 
     def column(self, name: str) -> Column:

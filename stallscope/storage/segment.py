@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stallscope.columns import Kind, Table
+from stallscope.columns import Column, Kind, Table
 from stallscope.errors import SegmentError
 from stallscope.schema import SCHEMA_VERSION, arrow_schema
 from stallscope.storage.manifest import Entry
@@ -134,7 +134,7 @@ def _options(table: Table) -> dict[str, object]:
     encodings = {
         column.name: encoding
         for column in table.columns
-        if (encoding := _encoding(column.kind)) is not None
+        if (encoding := _encoding(table, column)) is not None
     }
     return {
         "compression": "zstd",
@@ -151,11 +151,11 @@ def _options(table: Table) -> dict[str, object]:
     }
 
 
-def _encoding(kind: Kind) -> str | None:
-    """Return the encoding of a kind, or None for a dictionary."""
-    if kind is Kind.I64:
+def _encoding(table: Table, column: Column) -> str | None:
+    """Return the encoding of a column, or None for a dictionary."""
+    if column.kind is Kind.I64 or column.name in table.deltas:
         return "DELTA_BINARY_PACKED"
-    if kind in (Kind.F32, Kind.F64):
+    if column.kind in (Kind.F32, Kind.F64):
         return "BYTE_STREAM_SPLIT"
     return None
 

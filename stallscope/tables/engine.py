@@ -255,7 +255,9 @@ TOKEN_GAP = Table(
     ),
     key=("engine",),
     cadence=Cadence.LIVE,
-    time_ordered=True,
+    # A step gives every running request its next chunk after the same pause, so from row to row
+    # all three hardly move: 3.3 B a row on 8 engines instead of 6.6 as dictionaries in time order.
+    deltas=("request", "chunk_index", "itl_us"),
 )
 
 REQUEST = Table(

@@ -212,11 +212,13 @@ def test_the_oldest_supported_duckdb_reads_the_catalog(
     script = (
         "import duckdb, sys\n"
         "c = duckdb.connect(sys.argv[1], read_only=True)\n"
-        "print(duckdb.__version__, c.sql('SELECT count(*), sum(itl_us) FROM token_gap').fetchall(),"
+        "print(duckdb.__version__, "
+        "c.sql('SELECT count(*), sum(itl_us), sum(request), sum(chunk_index) FROM token_gap')"
+        ".fetchall(),"
         " c.sql('SELECT queue_mean FROM block_device').fetchall())\n"
     )
     done = subprocess.run(
         [duckdb15, "-c", script, writer.layout.catalog],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout.strip() == "1.5.5 [(10, 90000)] [(1.25,)]"
+    assert done.stdout.strip() == "1.5.5 [(10, 90000, 45, 10)] [(1.25,)]"
