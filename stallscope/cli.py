@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "lake": "what lies in the lake, whether it is sound, and its upkeep",
     "settings": "an example of a settings file, or what is in force",
 }
+_STDERR = 2
 _COULD_NOT_RUN = 2
 _INTERRUPTED = 130
 
@@ -46,6 +47,7 @@ def main(words: Sequence[str] | None = None) -> int:
     Args:
         words: The words after ``stallscope``; those of this process when None.
     """
+    _fill_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8
     try:
@@ -63,6 +65,22 @@ def main(words: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - people get a line, never a traceback
         tell(f"internal error, please report it: {_where(error)}")
     return _COULD_NOT_RUN
+
+
+def _fill_closed_streams() -> None:
+    """Open what was closed before the start, as by ``>&-``.
+
+    The next file that is opened would get its number, and whatever a library prints would go into
+    the lake.
+    """
+    number = os.open(os.devnull, os.O_RDWR)
+    while number <= _STDERR:
+        os.set_inheritable(number, True)  # noqa: FBT003 - positional-only
+        number = os.open(os.devnull, os.O_RDWR)
+    os.close(number)
+    # None where the number was closed, whatever the type says
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def _run(words: list[str]) -> int:

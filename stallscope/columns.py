@@ -142,6 +142,8 @@ class Table:
         sums: Columns that are added up per minute in ``<name>_1m``.
         deltas: Small integers stored as differences, since they move in small steps from row to
             row in storage order; other small integers are stored as dictionaries.
+        coarse: Its float gauges come from few whole numbers (I/Os and milliseconds of a window), so
+            they are stored as dictionaries instead of split bytes.
         time_ordered: Keep rows in time order instead of (key, time): one row per event.
     """
 
@@ -156,6 +158,7 @@ class Table:
     gauges: tuple[str, ...] = field(default=())
     sums: tuple[str, ...] = field(default=())
     deltas: tuple[str, ...] = field(default=())
+    coarse: bool = False
     time_ordered: bool = False
 
     def column(self, name: str) -> Column:

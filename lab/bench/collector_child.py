@@ -65,7 +65,7 @@ def collect(job: Job, stop: threading.Event) -> None:
     sources = [build_source(entry, machine, settings, links) for entry in SOURCES]
     page = Page(names.known, clock, {"version": "lab", "schema_version": "0", "host": "lab"})
     outlets = Outlets(writer.append, page.observe, writer.health, lambda: None)
-    publisher = CatalogSource(Publisher(writer.layout, library_statements()))
+    publisher = CatalogSource(Publisher(writer.layout, library_statements()), clock)
     collection = Collection([*sources, *_feeds(job, clock), publisher], outlets, clock)
     try:
         collection.run(stop)

@@ -17,9 +17,11 @@ from lab.bench.figure import Figure
 from lab.bench.meter import Usage, read_usage
 from lab.bench.rival import NodeExporter, Prometheus, scrape_config, why_no_rival
 from lab.crash.child import child_environment
+from lab.crash.clock import real_now_us
 from lab.synthetic.engine_page import EngineServer, EngineState
 from lab.synthetic.host_tree import HostTree
 from stallscope.storage.reader import Lake
+from stallscope.units import US_PER_SECOND
 
 _WARM_UP_S = 4.0
 _SAMPLE_S = 0.25
@@ -56,7 +58,7 @@ class Run:
 
 def measure_ingest(seconds: float, repeats: int) -> list[Figure]:
     """Return the cost of collecting without tokens, at 20,000 and at 100,000 token rows/s."""
-    figures = _beside_rival(seconds, repeats)
+    figures = [*_without_engine(seconds, repeats), *_beside_rival(seconds, repeats)]
     for rate, cpu_bar in ((20_000, 15.0), (100_000, None)):
         runs = [_run(rate, seconds) for _ in range(repeats)]
         group = f"collect, {rate:,} token rows/s"
@@ -72,6 +74,16 @@ def measure_ingest(seconds: float, repeats: int) -> list[Figure]:
     return figures
 
 
+def _without_engine(seconds: float, repeats: int) -> list[Figure]:
+    """Return the cost on a host that has drives and no engine and no GPU."""
+    runs = [_run(0, seconds, scrape=False) for _ in range(repeats)]
+    group = "collect, no engine, no GPU"
+    return [
+        Figure(group, "CPU", "% of a core", [run.cost.cpu_ratio * 100 for run in runs], bar=5),
+        Figure(group, "memory", "MB", [run.cost.peak_bytes / _MB for run in runs], bar=250),
+    ]
+
+
 def _beside_rival(seconds: float, repeats: int) -> list[Figure]:
     """Return the cost for disks, pressure, memory and the engine page, ours and the rival's."""
     group = "collect, signals both have"
@@ -84,7 +96,7 @@ def _beside_rival(seconds: float, repeats: int) -> list[Figure]:
     cpu = _texts([cost.cpu_ratio * 100 for cost in theirs], "%")
     memory = _texts([cost.peak_bytes / _MB for cost in theirs], "MB")
     return [
-        Figure(group, "CPU", "% of a core", [c.cpu_ratio * 100 for c in ours], bar=5, rival=cpu),
+        Figure(group, "CPU", "% of a core", [c.cpu_ratio * 100 for c in ours], rival=cpu),
         Figure(group, "memory", "MB", [c.peak_bytes / _MB for c in ours], rival=memory),
     ]
 
@@ -104,19 +116,31 @@ def _run_beside_rival(seconds: float) -> tuple[Cost, Cost | None]:
         engine = stack.enter_context(EngineServer(EngineState()))
         process = _start(Job(str(folder / "lake"), str(tree.proc), str(tree.sys), engine.url, 0))
         usages: list[Callable[[], Usage]] = [lambda: read_usage(process.pid)]
-        if not why_no_rival():
+        if why_no_rival():
+            costs = _watch(usages, seconds)
+        else:
             node = stack.enter_context(NodeExporter(tree.proc, tree.sys))
-            scrapes = scrape_config("node", node.port, 100) + scrape_config(
-                "engine", engine.port, 1_000
-            )
+            scrapes = _rival_scrapes(node.port, engine.port)
             prometheus = stack.enter_context(Prometheus(folder, scrapes))
             usages.append(lambda: _sum(node.usage(), prometheus.usage()))
-        costs = _watch(usages, seconds)
+            costs = _watch(usages, seconds)
+            _refuse_idle(prometheus)
         _finish(process)
         return costs[0], costs[1] if len(costs) > 1 else None
 
 
-def _run(rate: int, seconds: float) -> Run:
+def _rival_scrapes(node_port: int, engine_port: int) -> str:
+    """Return the rival's scrapes, as often as ours."""
+    return scrape_config("node", node_port, 100) + scrape_config("engine", engine_port, 1_000)
+
+
+def _refuse_idle(prometheus: Prometheus) -> None:
+    """Raise where the rival scraped nothing: it would look cheap."""
+    for job in ("node", "engine"):
+        prometheus.query_ms(f'up{{job="{job}"}} == 1', real_now_us() / US_PER_SECOND)
+
+
+def _run(rate: int, seconds: float, *, scrape: bool = True) -> Run:
     """Run the collector at a rate of token rows, with everything else it has to do."""
     with (
         tempfile.TemporaryDirectory(prefix="stallscope-bench-") as name,
@@ -124,7 +148,8 @@ def _run(rate: int, seconds: float) -> Run:
         EngineServer(EngineState()) as engine,
     ):
         lake = Path(name) / "lake"
-        process = _start(Job(str(lake), str(tree.proc), str(tree.sys), engine.url, rate))
+        url = engine.url if scrape else ""
+        process = _start(Job(str(lake), str(tree.proc), str(tree.sys), url, rate))
         (cost,) = _watch([lambda: read_usage(process.pid)], seconds)
         dropped = _finish(process)
         return Run(cost, _held_rate(lake), dropped)

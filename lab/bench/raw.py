@@ -20,13 +20,23 @@ _ROWS_PER_SECOND = 26_400
 _MINUTE_S = 60
 _MINUTES = 60
 _EXACT = """
-SELECT wall_us // 1000000 AS second, quantile_disc(itl_us, [0.5, 0.99]) FROM token_gap
-WHERE itl_us IS NOT NULL GROUP BY second"""
+WITH gap AS (
+    SELECT engine, itl_us, count(*) AS observations FROM token_gap
+    WHERE itl_us IS NOT NULL GROUP BY ALL
+), ranked AS (
+    SELECT
+        engine, itl_us,
+        sum(observations) OVER (PARTITION BY engine ORDER BY itl_us) AS seen,
+        sum(observations) OVER (PARTITION BY engine) AS total
+    FROM gap
+)
+SELECT engine, min(itl_us) FILTER (seen >= ceil(0.99 * total)) FROM ranked GROUP BY engine"""
+"""Counting equal gaps is exact and fits a reader's 512 MB; quantile_disc over all rows does not."""
 _BAR_MS = 3_500
 
 
 def measure_raw(repeats: int) -> list[Figure]:
-    """Return milliseconds for exact p50 and p99 of every second; needs 0.6 GB of disk."""
+    """Return milliseconds for the exact p99 of every engine; needs 0.6 GB of disk."""
     tape = make_tape(_ROWS_PER_SECOND, _MINUTE_S, usual_running(8))
     with tempfile.TemporaryDirectory(prefix="stallscope-bench-") as name:
         with LakeMaker(Path(name) / "lake") as maker:
@@ -42,5 +52,5 @@ def measure_raw(repeats: int) -> list[Figure]:
             values = [
                 time_ms(lambda: connection.execute(_EXACT).fetchall()) for _ in range(repeats)
             ]
-    title = f"exact p50, p99 per second, {status.rows / 1e6:.0f} M raw rows"
+    title = f"exact p99 per engine over {status.rows / 1e6:.0f} M raw rows"
     return [Figure("query, raw", title, "ms", values, _BAR_MS)]

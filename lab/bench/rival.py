@@ -81,12 +81,6 @@ class Prometheus:
             raise StallscopeError(f"Prometheus has no data for {query}")
         return took_ms
 
-    def samples(self) -> float:
-        """Return how many samples it has taken in."""
-        query = "sum(prometheus_tsdb_head_samples_appended_total)"
-        result = self._get("/api/v1/query", {"query": query})["data"]["result"]
-        return float(result[0]["value"][1]) if result else 0.0
-
     def _get(
         self, path: str, arguments: dict[str, str]
     ) -> dict[str, dict[str, list[dict[str, list[str]]]]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lab.crash.acks import last_acks
 from lab.crash.child import FeederProcess
+from lab.crash.clock import real_now_us
 from lab.crash.plan import Plan
 from lab.crash.reading import LakeReader, OwnReader
 from lab.report import Check
@@ -22,6 +23,8 @@ from stallscope.storage.writer import Writer, WriterOptions
 Spoil = Callable[[Path], None]
 _OPTIONS = WriterOptions(housekeeping_s=0.2)
 _SCRUB_S = 20.0
+_PACE = 60.0
+"""A lab minute a second: however far merging has come, there is more than one segment to damage."""
 _COUNT = {"rows": "SELECT count(*), count(itl_us) FROM token_gap"}
 
 
@@ -69,13 +72,22 @@ _KINDS = (
 def damage_segments(folder: Path, readers: Sequence[LakeReader]) -> list[Check]:
     """Damage one segment after the other in one lake, and look what becomes of it."""
     lake = folder / "lake"
-    plan = Plan(lake, folder / "acks", run=1, seconds=6, tokens_per_second=2_000, publish=False)
+    plan = Plan(
+        lake,
+        folder / "acks",
+        run=1,
+        seconds=6,
+        tokens_per_second=2_000,
+        publish=False,
+        pace=_PACE,
+        origin_us=real_now_us(),
+    )
     FeederProcess(plan, folder / "feeders.log").finish()
     return [check for kind in _KINDS for check in _try_kind(lake, kind, readers)]
 
 
 def _try_kind(lake: Path, kind: _Kind, readers: Sequence[LakeReader]) -> list[Check]:
-    victim = max(Lake(lake).entries(["token_gap"]), key=lambda entry: entry.rows)
+    victim = min(Lake(lake).entries(["token_gap"]), key=lambda entry: entry.rows)
     before = _rows(lake, OwnReader())
     kind.spoil(lake / "segments" / victim.file)
     named = [finding for finding in verify(lake) if finding.file.endswith(victim.file)]

@@ -17,7 +17,7 @@ from lab.crash.acks import Ack, AckFile
 from lab.crash.numbered import engine_row, gauge_rows, token_rows
 from lab.crash.plan import Plan
 from lab.report import say
-from stallscope.clock import Clock
+from stallscope.clock import Clock, SystemClock
 from stallscope.errors import LakeError
 from stallscope.storage.publisher import Publisher
 from stallscope.storage.writer import Writer
@@ -124,7 +124,7 @@ def _acknowledge(work: Feed, acks: AckFile, first_id: int) -> None:
 
 def _publish(publisher: Publisher, stop: threading.Event) -> None:
     """Publish the catalog as the collector does, whatever happens."""
-    source = CatalogSource(publisher)
+    source = CatalogSource(publisher, SystemClock())
     pace_s = source.interval_us / US_PER_SECOND
     while not stop.wait(pace_s - time.monotonic() % pace_s):
         try:

@@ -146,6 +146,7 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 128  # with the 5 of the base class a burst waits for the kernel's retries
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from dataclasses import dataclass, field
 
@@ -44,6 +45,7 @@ class Housekeeping:
     _graveyard: Graveyard = field(init=False)
     _wall_minus_mono_us: int = field(init=False)
     _scrub_from: str = ""
+    _unreadable: str = ""
 
     def __post_init__(self) -> None:
         """Bury what a process that was killed left behind."""
@@ -51,7 +53,7 @@ class Housekeeping:
         now = self.clock.now()
         self._wall_minus_mono_us = now.wall_us - now.mono_us
         known = {entry.file for entry in self.manifest.entries()}
-        for path in self.layout.segments.glob(f"*/{self.writer}-*"):
+        for path in self.layout.segments.glob(f"*/{self.writer}-[0-9]*"):
             if str(path.relative_to(self.layout.segments)) not in known:
                 self._graveyard.bury(path)
 
@@ -59,8 +61,10 @@ class Housekeeping:
         """Do what is due.
 
         Raises:
-            OSError: The disk refused; nothing was lost and it is tried again.
+            OSError: The disk refused, or a segment cannot be read now; nothing was lost and it is
+                tried again.
         """
+        self._unreadable = ""
         if self.manifest.heal():
             self._find(f"manifest/{self.writer}.jsonl was damaged; it was written anew")
         self._quarantine_obvious()
@@ -69,6 +73,8 @@ class Housekeeping:
         self._scrub()
         counting = {self.layout.segments / entry.file for entry in self.manifest.entries()}
         self._graveyard.clear(in_use=counting)
+        if self._unreadable:
+            raise OSError(errno.EAGAIN, f"{self._unreadable}; it is kept and tried again")
 
     def _merge(self) -> None:
         """Merge all closed windows, finest first."""
@@ -99,7 +105,7 @@ class Housekeeping:
         if not reason:
             return
         if may_pass(self.layout, entry):
-            self._find("segments cannot be read now; nothing of them is given up")
+            self._unreadable = reason
             return
         set_aside_segment(self.layout, self.manifest, entry, reason, self.clock)
         self.quarantined += 1

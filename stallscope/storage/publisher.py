@@ -16,6 +16,7 @@ from pathlib import Path
 
 import duckdb
 
+from stallscope.errors import LakeError
 from stallscope.schema import TABLES
 from stallscope.storage.follower import ManifestFollower
 from stallscope.storage.layout import Layout
@@ -61,7 +62,7 @@ class Publisher:
 
         Raises:
             OSError: The disk refused; the old generation stays.
-            duckdb.Error: A view could not be made; the old generation stays.
+            LakeError: DuckDB could not write it; the old generation stays.
         """
         version = self._follower.version()
         if version == self._published:
@@ -70,7 +71,11 @@ class Publisher:
             entries = [
                 e for e in self._follower.entries() if not obviously_damaged(self._layout, e)
             ]
-            self._publish(_statements(entries, self._layout.segments))
+            try:
+                self._publish(_statements(entries, self._layout.segments))
+            except duckdb.Error as error:
+                msg = f"DuckDB cannot write the catalog: {str(error).splitlines()[0]}"
+                raise LakeError(msg, "Look at the free space of the lake's disk") from error
         self._published = version
         return True
 

@@ -45,16 +45,39 @@ def set_aside_segment(
 
 
 def set_aside_file(layout: Layout, path: Path, reason: str, clock: Clock) -> Damage:
-    """Move a file that no manifest names, such as a journal part, to quarantine."""
+    """Move a file that no manifest names, such as a manifest, to quarantine."""
     relative = str(path.relative_to(layout.root))
     return _move(layout, path, Damage(relative, reason, 0, clock.now().wall_us))
 
 
+def show_file(layout: Layout, path: Path, reason: str, clock: Clock) -> Damage:
+    """Give a damaged file a second name in quarantine; it stays where it is until it is deleted.
+
+    For a journal part whose good rows are not sealed yet: a kill must find it again.
+    """
+    relative = str(path.relative_to(layout.root))
+    damage = Damage(relative, reason, 0, clock.now().wall_us)
+    target = _place(layout, damage)
+    target.unlink(missing_ok=True)
+    target.hardlink_to(path)
+    return _note(target, damage)
+
+
+def _place(layout: Layout, damage: Damage) -> Path:
+    """Return the name of a file in quarantine."""
+    return layout.quarantine / damage.file.replace("/", "__")
+
+
 def _move(layout: Layout, path: Path, damage: Damage) -> Damage:
     """Move the file and write the reason beside it; a missing file leaves only the reason."""
-    target = layout.quarantine / damage.file.replace("/", "__")
+    target = _place(layout, damage)
     if path.exists():
         path.replace(target)
+    return _note(target, damage)
+
+
+def _note(target: Path, damage: Damage) -> Damage:
+    """Write the reason beside a file in quarantine."""
     note = target.with_name(target.name + ".reason.json")
     replace_file(note, json.dumps(asdict(damage), indent=1).encode() + b"\n", sync=False)
     return damage

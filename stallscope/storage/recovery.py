@@ -18,7 +18,7 @@ from stallscope.storage.manifest import (
     write_manifest,
 )
 from stallscope.storage.pending import Acknowledged, Pending
-from stallscope.storage.quarantine import set_aside_file
+from stallscope.storage.quarantine import set_aside_file, show_file
 from stallscope.storage.rebuild import files_beyond, rebuild_contents
 from stallscope.storage.rows import upgrade
 
@@ -104,9 +104,8 @@ def replay(
         if damaged:
             recovered.damaged_records += damaged
             reason = f"{damaged} record(s) with a wrong checksum; the others were recovered"
-            set_aside_file(layout, path, reason, clock)
-        else:
-            recovered.parts.append(path)
+            show_file(layout, path, reason, clock)
+        recovered.parts.append(path)
     return recovered
 
 

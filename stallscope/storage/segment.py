@@ -155,6 +155,8 @@ def _encoding(table: Table, column: Column) -> str | None:
     """Return the encoding of a column, or None for a dictionary."""
     if column.kind is Kind.I64 or column.name in table.deltas:
         return "DELTA_BINARY_PACKED"
+    if table.coarse:
+        return None
     if column.kind in (Kind.F32, Kind.F64):
         return "BYTE_STREAM_SPLIT"
     return None

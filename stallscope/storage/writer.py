@@ -276,7 +276,7 @@ class Writer:
             work()
         except Exception as error:  # noqa: BLE001 - a writer thread that ends loses every later row
             if self._trouble.raised(what, error):
-                _LOG.error("lake %s: %s", what, self._trouble.current())
+                _LOG.error("lake: %s", self._trouble.current())
         else:
             if self._trouble.cleared(what):
                 _LOG.info("lake %s works again", what)

@@ -107,6 +107,7 @@ BLOCK_DEVICE = Table(
     ),
     key=("device",),
     cadence=Cadence.LIVE,
+    coarse=True,
     gauges=(
         "read_await_mean_us",
         "write_await_mean_us",
@@ -179,6 +180,7 @@ HOST_PRESSURE = Table(
     ),
     key=("scope",),
     cadence=Cadence.LIVE,
+    coarse=True,
     gauges=(
         "cpu_some_ratio",
         "memory_some_ratio",

@@ -242,3 +242,18 @@ def _always(source: ScriptedSource) -> registry.Build:
 
 def _metrics(settings: Settings) -> str:
     return _get(settings, "/metrics")
+
+
+def test_an_end_on_a_disk_that_refuses_does_not_claim_that_all_is_sealed(
+    settings: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("stallscope.storage.writer.seal", refuse)
+    stop = threading.Event()
+    threading.Timer(1.5, stop.set).start()
+    with caplog.at_level("INFO"):
+        assert runner.run(settings, (), stop) == 0
+    assert "everything is sealed" not in caplog.text
+    assert "the next start seals the last" in caplog.text

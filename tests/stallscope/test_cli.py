@@ -176,3 +176,19 @@ def test_a_command_loads_only_its_own_part(words: list[str], unwanted: set[str])
         [sys.executable, "-c", program], cwd=REPO, capture_output=True, text=True, check=True
     )
     assert set(result.stderr.split()) & unwanted == set()
+
+
+def test_streams_that_were_closed_before_the_start_take_no_file_of_the_lake(tmp_path: Path) -> None:
+    listing = (
+        "import os, sys; from stallscope import cli; cli.main(['--version']); "
+        f"place = open({str(tmp_path / 'numbers')!r}, 'w'); "
+        "place.write(' '.join([str(place.fileno() > 2), *(os.readlink(f'/proc/self/fd/{n}') "
+        "for n in range(3))]))"
+    )
+    ended = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, listing],
+        cwd=REPO,
+        check=False,
+    )
+    assert ended.returncode == 0
+    assert (tmp_path / "numbers").read_text(encoding="utf-8") == "True" + 3 * " /dev/null"

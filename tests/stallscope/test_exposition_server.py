@@ -225,3 +225,21 @@ def _until(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < give_up, "it did not happen"
         time.sleep(0.02)
+
+
+def test_a_burst_is_answered_or_closed_at_once_and_not_left_to_the_kernel(
+    listener: Listener,
+) -> None:
+    begin = time.monotonic()
+    burst = [_connect(listener.port) for _ in range(100)]
+    try:
+        for connection in burst:
+            connection.sendall(b"GET /echo HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        for connection in burst:
+            connection.recv(1)
+    except ConnectionResetError:  # more than are answered at once
+        pass
+    finally:
+        for connection in burst:
+            connection.close()
+    assert time.monotonic() - begin < 1, "a SYN that finds no room is sent again after a second"

@@ -81,8 +81,8 @@ def test_segments_that_are_away_for_a_while_are_not_given_up(
     writer: Writer, keeper: Housekeeping, tmp_path: Path
 ) -> None:
     writer.layout.segments.rename(tmp_path / "away")
-    keeper.round()
-    assert "nothing of them is given up" in keeper.finding
+    with pytest.raises(OSError, match="is missing; it is kept and tried again"):
+        keeper.round()
     (tmp_path / "away").rename(writer.layout.segments)
     keeper.round()
     assert keeper.quarantined == 0
@@ -101,7 +101,8 @@ def test_segments_without_read_rights_are_not_given_up(
     writer: Writer, keeper: Housekeeping
 ) -> None:
     segment(writer, 0).chmod(0)
-    keeper.round()
+    with pytest.raises(OSError, match="it is kept and tried again"):
+        keeper.round()
     assert keeper.quarantined == 0
     segment(writer, 0).chmod(0o600)
     assert count(writer) == (200,)
@@ -115,6 +116,9 @@ def test_a_segment_whose_reading_is_refused_for_now_is_not_given_up(
 
     monkeypatch.setattr("stallscope.storage.segment.digest_file", refuse)
     monkeypatch.setattr(housekeeping, "may_pass", lambda *_: True)
+    with pytest.raises(OSError, match="cannot be read: Permission denied; it is kept"):
+        keeper.round()
+    monkeypatch.undo()
     keeper.round()
     assert keeper.quarantined == 0
     assert count(writer) == (200,)

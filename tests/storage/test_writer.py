@@ -198,6 +198,29 @@ def test_a_damaged_journal_record_is_set_aside_and_said(
     assert len(Lake(killed).status().quarantine) == 1
 
 
+def test_a_second_kill_before_the_seal_finds_the_rows_of_a_damaged_part_again(
+    open_writer: OpenWriter, tmp_path: Path, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = open_writer()
+    for first in (0, 5, 10):
+        writer.append("token_gap", gaps(first, 5))
+        writer.flush()
+    killed = copy_as_if_killed(tmp_path / "lake", tmp_path / "killed")
+    part = next((killed / "journal/collect").glob("*.journal"))
+    flip(part, part.read_bytes().index(gaps(5, 5).serialize().to_pybytes()) + 9)
+
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr("stallscope.storage.writer.seal", refuse)
+        Writer.open(killed, "collect", clock=clock, options=QUIET).close()
+    Writer.open(killed, "collect", clock=clock, options=QUIET).close()
+    assert requests_in(killed) == [*range(5), *range(10, 15)]
+    assert list((killed / "journal/collect").iterdir()) == []
+    assert len(Lake(killed).status().quarantine) == 1
+
+
 def flip(path: Path, offset: int) -> None:
     data = bytearray(path.read_bytes())
     data[offset] ^= 2
