@@ -19,9 +19,11 @@ from stallscope.storage.quarantine import (
     set_aside_segment,
 )
 from stallscope.storage.retention import Limits, expired
+from stallscope.units import US_PER_SECOND
 
 _LOG = logging.getLogger(__name__)
 _SCRUB_BYTES = 16 << 20
+_SETTLING_US = 900 * US_PER_SECOND
 
 
 @dataclass(slots=True)
@@ -44,6 +46,7 @@ class Housekeeping:
     quarantined: int = 0
     _graveyard: Graveyard = field(init=False)
     _wall_minus_mono_us: int = field(init=False)
+    _started_mono_us: int = field(init=False)
     _scrub_from: str = ""
     _unreadable: str = ""
 
@@ -52,6 +55,7 @@ class Housekeeping:
         self._graveyard = Graveyard(self.clock, self.grace_s)
         now = self.clock.now()
         self._wall_minus_mono_us = now.wall_us - now.mono_us
+        self._started_mono_us = now.mono_us
         known = {entry.file for entry in self.manifest.entries()}
         for path in self.layout.segments.glob(f"*/{self.writer}-[0-9]*"):
             if str(path.relative_to(self.layout.segments)) not in known:
@@ -118,16 +122,22 @@ class Housekeeping:
         self.finding = finding
 
     def _drop(self) -> None:
-        """Drop what is past its retention.
-
-        Age is measured on the wall clock of the start plus monotonic time: a clock that steps ahead
-        must not empty the lake.
-        """
-        steady_us = self._wall_minus_mono_us + self.clock.now().mono_us
-        old = expired(self.manifest.entries(), self.limits, steady_us)
+        """Drop what is past its retention."""
+        old = expired(self.manifest.entries(), self.limits, self._least_wall_us())
         if old:
             self.manifest.commit(remove=[entry.file for entry in old])
             self._graveyard.bury(*(self.layout.segments / entry.file for entry in old))
+
+    def _least_wall_us(self) -> int:
+        """Return the earliest time it can be: no wrong clock may empty the lake.
+
+        A clock that stepped ahead since the start is not believed, one that was set back is, and
+        for the first quarter of an hour, in which a wrong clock is mostly set right, none is.
+        """
+        now = self.clock.now()
+        if now.mono_us - self._started_mono_us < _SETTLING_US:
+            return 0
+        return min(now.wall_us, self._wall_minus_mono_us + now.mono_us)
 
     def _scrub(self) -> None:
         """Compare some segments with their digests, going round through all of them."""

@@ -233,3 +233,20 @@ def test_histograms_of_thousands_of_buckets_are_rolled_up_within_the_memory_ther
     keeper.round()
     question = "SELECT bounds, counts, observations FROM engine_histogram_1m"
     assert answers(tmp_path / "lake", question) == [[(bounds, [5] * 20_001, 5 * 20_001)]]
+
+
+def test_a_start_with_a_clock_far_ahead_drops_nothing_once_it_is_set_right(
+    open_writer: OpenWriter, clock: HandClock
+) -> None:
+    writer = open_writer()
+    fill(writer, clock, 125)
+    clock.wall_us += 365 * 24 * 3_600_000_000
+    keeper = Housekeeping(writer.layout, writer.manifest, "collect", clock, Limits(), 0, sync=False)
+    keeper.round()
+    clock.advance(600_000_000)
+    clock.wall_us -= 365 * 24 * 3_600_000_000
+    keeper.round()
+    clock.advance(600_000_000)
+    keeper.round()
+    rows = sum(e.rows for e in writer.manifest.entries() if e.table == "token_gap")
+    assert rows == 1250
