@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 import duckdb
 
-EXACT_LEVELS = ("step", "gap")
-"""Levels of inter-token latency that are measured one by one, the best first."""
-
 
 @dataclass(frozen=True, slots=True)
 class Interval:

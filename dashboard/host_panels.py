@@ -134,19 +134,8 @@ def _latency(disks: _Disks) -> Panel:
         )
         for device in order[:1]
     ]
-    traces += reversed(
-        [
-            disks.trace(
-                "read_await_mean_us",
-                device,
-                scale,
-                f"{_name(disks, device)} read",
-                colour="nvme_latency" if place == 0 else "",
-                bold=place == 0,
-                style="main" if place == 0 else "rest",
-            )
-            for place, device in enumerate(order[:_LINES])
-        ]
+    traces += _hottest_last(
+        disks, order, "read_await_mean_us", scale, colour="nvme_latency", suffix=" read"
     )
     return Panel(
         key="disk_latency",
@@ -164,24 +153,30 @@ def _latency(disks: _Disks) -> Panel:
     )
 
 
+def _hottest_last(
+    disks: _Disks, order: Sequence[int], gauge: str, scale: float, *, colour: str, suffix: str
+) -> list[Trace]:
+    """Return the lines of the hottest disks, the hottest on top: it is drawn last, in colour."""
+    lines = [
+        disks.trace(
+            gauge,
+            device,
+            scale,
+            _name(disks, device) + suffix,
+            colour=colour if place == 0 else "",
+            bold=place == 0,
+            style="main" if place == 0 else "rest",
+        )
+        for place, device in enumerate(order[:_LINES])
+    ]
+    return lines[::-1]
+
+
 def _queue(disks: _Disks) -> Panel:
     """Return the panel of disk queues."""
     order = disks.hottest("queue_mean")
     traces = [disks.band("queue_mean", order[_LINES:], 1.0)] if order[_LINES:] else []
-    traces += reversed(
-        [
-            disks.trace(
-                "queue_mean",
-                device,
-                1.0,
-                _name(disks, device),
-                colour="nvme_queue" if place == 0 else "",
-                bold=place == 0,
-                style="main" if place == 0 else "rest",
-            )
-            for place, device in enumerate(order[:_LINES])
-        ]
-    )
+    traces += _hottest_last(disks, order, "queue_mean", 1.0, colour="nvme_queue", suffix="")
     return Panel(
         key="disk_queue",
         title="Disk queue",

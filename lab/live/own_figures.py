@@ -18,7 +18,6 @@ COUNTERS = {
 }
 """Column stem of engine_metrics to the engine's counter."""
 FINISHED = "vllm:request_success_total"
-REASONS = ("stop", "length", "abort", "error", "repetition")
 FAMILIES = {
     "ttft_us": "vllm:time_to_first_token_seconds",
     "itl_us": "vllm:inter_token_latency_seconds",
