@@ -194,9 +194,17 @@ ENGINE = Column("engine", Kind.U16, "-", "Engine id, see table engine.", nullabl
 DEVICE = Column("device", Kind.U16, "-", "Device id, see table device.", nullable=False)
 
 
-def gauge(name: str, kind: Kind, unit: str, meaning: str, metric: Metric | None = None) -> Column:
+def gauge(
+    name: str,
+    kind: Kind,
+    unit: str,
+    meaning: str,
+    metric: Metric | None = None,
+    *,
+    since: int = 1,
+) -> Column:
     """Return a nullable column that holds a reading, not an identity."""
-    return Column(name, kind, unit, meaning, metric=metric)
+    return Column(name, kind, unit, meaning, metric=metric, since=since)
 
 
 def fixed(name: str, kind: Kind, unit: str, meaning: str) -> Column:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from stallscope.columns import ARROW, Table
 from stallscope.tables import engine, facts, gpu, host, results, rollups
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 CAUSES = (
     "h2d_copy",

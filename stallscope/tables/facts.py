@@ -51,9 +51,14 @@ DEVICE_NAME = _fact(
     "device",
     "What a device id stands for; ids are never reused.",
     DEVICE,
-    fixed("kind", Kind.TEXT, "-", "disk or gpu."),
-    fixed("name", Kind.TEXT, "-", "nvme0n1, a device-mapper name, or the GPU's UUID."),
-    gauge("role", Kind.TEXT, "-", "nvme, dm, md, disk or virtual; gpu."),
+    fixed("kind", Kind.TEXT, "-", "disk, gpu or bridge."),
+    fixed(
+        "name",
+        Kind.TEXT,
+        "-",
+        "nvme0n1, a device-mapper name, the GPU's UUID or the bridge's PCI address.",
+    ),
+    gauge("role", Kind.TEXT, "-", "nvme, dm, md, disk or virtual; gpu or mig; uplink."),
     gauge("model", Kind.TEXT, "-", "Model."),
     gauge("serial_hash", Kind.TEXT, "-", "Hash of the serial number; the number is never stored."),
     gauge("firmware", Kind.TEXT, "-", "Firmware revision."),
@@ -63,6 +68,8 @@ DEVICE_NAME = _fact(
     gauge("scheduler", Kind.TEXT, "-", "I/O scheduler in use."),
     gauge("block_bytes", Kind.U32, "bytes", "Logical block size."),
     gauge("counted", Kind.BOOL, "-", "In totals; false for a device whose members are counted."),
+    gauge("gpu_index", Kind.U8, "-", "Index of the GPU by NVML; it may change at boot.", since=2),
+    gauge("driver", Kind.TEXT, "-", "Driver version of a GPU.", since=2),
     key=("device",),
 )
 
@@ -95,30 +102,63 @@ STORAGE_MOUNT = _fact(
 
 TOPOLOGY = _fact(
     "topology",
-    "The PCI tree at one moment, one row per node of it.",
-    fixed("address", Kind.TEXT, "-", "PCI address."),
-    gauge("parent", Kind.TEXT, "-", "Address of the bridge above."),
-    fixed("kind", Kind.TEXT, "-", "gpu, nvme, nic or bridge."),
+    "What hangs where, one row per node; all rows of one look at the machine share their "
+    "wall_us, and only the newest look is valid.",
+    fixed("address", Kind.TEXT, "-", "PCI address, node0 for a NUMA node, pid 42 for a process."),
+    gauge(
+        "parent",
+        Kind.TEXT,
+        "-",
+        "Address of the bridge above; of the GPU that a process uses; of the NUMA node of a root.",
+    ),
+    fixed("kind", Kind.TEXT, "-", "numa, root, bridge, gpu, nvme, nic or process."),
     gauge("device", Kind.U16, "-", "Device id where it has one."),
     gauge("numa_node", Kind.I16, "-", "NUMA node; NULL when unknown."),
     gauge("link_generation", Kind.U8, "-", "Current generation."),
     gauge("link_width", Kind.U8, "lanes", "Current width."),
     gauge("max_link_generation", Kind.U8, "-", "Highest generation."),
     gauge("max_link_width", Kind.U8, "lanes", "Full width."),
+    gauge("name", Kind.TEXT, "-", "nvme0, mlx5_0, a GPU's UUID or an engine's role.", since=2),
+    gauge("cpus", Kind.TEXT, "-", "CPUs near it, or that a process may use.", since=2),
+    gauge("memory_nodes", Kind.TEXT, "-", "NUMA nodes a process may use memory of.", since=2),
+    gauge("virtualised", Kind.BOOL, "-", "The machine is a guest: the tree is fiction.", since=2),
     key=("address",),
+)
+
+TOPOLOGY_FINDING = _fact(
+    "topology_finding",
+    "What a look at the topology showed, in words; rows share the wall_us of their look.",
+    fixed(
+        "rule",
+        Kind.TEXT,
+        "-",
+        "shared_uplink, numa_mismatch, narrow_link, narrow_path, virtualised or cross_check.",
+    ),
+    fixed("subject", Kind.TEXT, "-", "Address it is about."),
+    fixed("severity", Kind.TEXT, "-", "warning or info."),
+    fixed("text", Kind.TEXT, "-", "One sentence for people."),
+    key=("rule", "subject"),
 )
 
 LINK_CEILING = _fact(
     "link_ceiling",
-    "What a GPU's host link can achieve.",
+    "What a GPU's host link can achieve, learned or measured.",
     DEVICE,
     fixed("direction", Kind.TEXT, "-", "rx or tx."),
-    fixed("kind", Kind.TEXT, "-", "default, learned or calibrated."),
+    fixed("kind", Kind.TEXT, "-", "learned or calibrated."),
     fixed("bytes_per_second", Kind.F64, "bytes/s", "Achievable rate."),
     gauge("link_generation", Kind.U8, "-", "Generation it holds for."),
     gauge("link_width", Kind.U8, "lanes", "Width it holds for."),
     gauge("driver", Kind.TEXT, "-", "Driver version it was measured with."),
-    key=("device", "direction"),
+    gauge(
+        "together_bytes_per_second",
+        Kind.F64,
+        "bytes/s",
+        "Achievable rate while the other direction is busy as well.",
+        since=2,
+    ),
+    gauge("tool", Kind.TEXT, "-", "nvbandwidth, torch or cupy, with its version.", since=2),
+    key=("device", "direction", "kind", "link_generation", "link_width"),
 )
 
 PROBE_RESULT = _fact(
@@ -192,6 +232,7 @@ TABLES = (
     ENGINE_CONFIG,
     STORAGE_MOUNT,
     TOPOLOGY,
+    TOPOLOGY_FINDING,
     LINK_CEILING,
     PROBE_RESULT,
     SLO,

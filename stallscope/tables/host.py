@@ -271,7 +271,8 @@ SOURCE_HEALTH = Table(
             "resident_bytes",
             Kind.I64,
             "bytes",
-            "Resident memory of the collector's process; on the rows of source 'collector'.",
+            "Resident memory of the collector with its children; on the rows of source "
+            "'collector'.",
             Metric("stallscope_collector_resident_memory_bytes"),
         ),
     ),
