@@ -13,10 +13,13 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from lab.nvml.build import LIBRARY, NoCompilerError, build_library
 
 REPO = Path(__file__).resolve().parent.parent
 GOLDEN = Path(__file__).resolve().parent / "golden"
@@ -117,6 +120,7 @@ def _take_own_home(config: pytest.Config) -> None:
     os.environ["HOME"] = home.name
     for name in [name for name in os.environ if _is_setting(name)]:
         del os.environ[name]
+    os.environ["STALLSCOPE_TAP_SOCKET"] = f"{home.name}/tap.sock"  # not the one of this host
 
 
 def _is_setting(name: str) -> bool:
@@ -142,3 +146,26 @@ def _is_loopback(host: object) -> bool:
         return ipaddress.ip_address(text.partition("%")[0]).is_loopback
     except ValueError:
         return text == "localhost"
+
+
+@pytest.fixture(scope="session")
+def fake_nvml(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
+    """Return the folder of the compiled library; the workers of one run share it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "fake-nvml"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w", encoding="utf-8") as lock:
+        flock(lock, LOCK_EX)
+        if not (folder / LIBRARY).exists():
+            _build_or_give_up(folder, pytestconfig)
+    return folder
+
+
+def _build_or_give_up(folder: Path, config: pytest.Config) -> None:
+    """Compile; skip without a compiler, or fail where all programs are said to be there."""
+    try:
+        build_library(folder)
+    except NoCompilerError as error:
+        if config.getoption("--all-tools"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
