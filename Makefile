@@ -1,5 +1,5 @@
 # Every target is one line that also works without make.
-.PHONY: up test test-tools lint types golden docs bench crash live check lock
+.PHONY: up test test-tools lint types golden docs bench crash live gpu-check check lock
 
 up:            ## Measure this host and show it: pages at 8501, /metrics at 9871
 	@tools/prepare runtime && exec .venv/bin/stallscope up
@@ -30,6 +30,9 @@ crash:         ## kill -9, full disk, flipped bits, stepped clock
 
 live:          ## A real vLLM on this CPU under load, counters compared
 	@tools/prepare dev && .venv/bin/python -m lab.live $(ARGS)
+
+gpu-check:     ## What only a GPU can settle, into docs/hardware; ARGS="--python PATH" has PyTorch
+	@tools/prepare dev && .venv/bin/python -m lab.hardware $(ARGS)
 
 check:         ## What CI runs
 	@.ci/run

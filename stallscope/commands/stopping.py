@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
 import threading
+from collections.abc import Iterator
 from types import FrameType
 
 from stallscope.sql.sandbox import die_with_parent
@@ -37,6 +39,32 @@ def stop_on_signals() -> threading.Event:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, note)
     return stop
+
+
+@contextlib.contextmanager
+def ended_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP interrupt as Ctrl-C does, so that what we started is ended with us.
+
+    Only the first of them: another one must not cut the ending short.
+    """
+    numbers = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    ]
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def follow_supervisor() -> None:

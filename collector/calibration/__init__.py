@@ -1,0 +1,1 @@
+"""Measuring what a GPU's host link can achieve, with the tools that are there."""
