@@ -41,6 +41,15 @@ class Pace:
         self.due_us += (skipped + 1) * self.interval_us
         return Start(lag_us, skipped)
 
+    def follow(self, interval_us: int, now_us: int) -> None:
+        """Go on at another interval, counted from the last tick; a rest is kept.
+
+        A tick that would then have been due already is due now: nobody is late for it.
+        """
+        if interval_us != self.interval_us:
+            self.due_us = max(now_us, self.due_us + interval_us - self.interval_us)
+            self.interval_us = interval_us
+
     def rest(self, now_us: int, pause_us: int) -> None:
         """Leave out, on purpose, the ticks that lie within a pause."""
         missing = now_us + pause_us - self.due_us

@@ -41,6 +41,38 @@ def test_a_rest_shorter_than_the_wait_changes_nothing() -> None:
     assert pace.due_us == 500 * _MS
 
 
+def test_a_new_interval_counts_from_the_last_tick() -> None:
+    pace = Pace(1_000 * _MS, 0)
+    pace.start(0)
+    pace.follow(200 * _MS, 50 * _MS)
+    assert pace.due_us == 200 * _MS
+    pace.start(200 * _MS)
+    pace.follow(1_000 * _MS, 250 * _MS)
+    assert pace.due_us == 1_200 * _MS
+
+
+def test_nobody_is_late_for_a_tick_that_was_not_planned() -> None:
+    pace = Pace(1_000 * _MS, 0)
+    pace.start(0)
+    pace.follow(200 * _MS, 900 * _MS)
+    assert pace.wait_us(900 * _MS) == 0
+    assert pace.start(900 * _MS) == Start(lag_us=0, skipped=0)
+
+
+def test_a_new_interval_does_not_end_a_rest() -> None:
+    pace = Pace(1_000 * _MS, 0)
+    pace.start(0)
+    pace.rest(0, 30_000 * _MS)
+    pace.follow(200 * _MS, 100 * _MS)
+    assert pace.due_us >= 29_000 * _MS
+
+
+def test_the_same_interval_changes_nothing() -> None:
+    pace = Pace(100 * _MS, 100 * _MS)
+    pace.follow(100 * _MS, 350 * _MS)
+    assert pace.start(350 * _MS) == Start(lag_us=250 * _MS, skipped=2)
+
+
 @given(
     interval=st.integers(1, 10_000_000),
     begin=st.integers(0, 10**12),
