@@ -1,4 +1,4 @@
-"""What the collector answers over HTTP: /metrics, /healthz, /readyz."""
+"""What the collector answers over HTTP: /metrics, /healthz, /readyz and POST /gpu."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
+from collector.gpu_orders import GpuOrders
 from stallscope.clock import Clock
+from stallscope.exposition.access import Access
 from stallscope.exposition.page import Page, render
-from stallscope.exposition.server import Access, Listener, Reply, Route
+from stallscope.exposition.reply import Post, Reply, Route
+from stallscope.exposition.server import Listener
 from stallscope.units import US_PER_SECOND
 
 _LOG = logging.getLogger("stallscope.collect")
@@ -73,7 +76,9 @@ class Readiness:
         return Reply.text(HTTPStatus.OK, "ready")
 
 
-def routes_of(page: Page, heartbeat: Heartbeat, readiness: Readiness) -> Mapping[str, Route]:
+def routes_of(
+    page: Page, heartbeat: Heartbeat, readiness: Readiness, gpu: GpuOrders
+) -> Mapping[str, Route | Post]:
     """Return the collector's paths."""
 
     def metrics(accept: str) -> Reply:
@@ -84,11 +89,12 @@ def routes_of(page: Page, heartbeat: Heartbeat, readiness: Readiness) -> Mapping
         "/metrics": metrics,
         "/healthz": heartbeat.answer,
         "/readyz": readiness.answer,
+        "/gpu": Post(gpu.answer),
     }
 
 
 def listen(
-    address: tuple[str, int], routes: Mapping[str, Route], token: str | None
+    address: tuple[str, int], routes: Mapping[str, Route | Post], token: str | None
 ) -> Listener | None:
     """Listen.
 

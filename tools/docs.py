@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stallscope import settings_render
-from stallscope.exposition import families
+from stallscope.exposition import families, otel
 from tools import schema_page
 
 REPO = Path(__file__).resolve().parent.parent
@@ -23,14 +23,22 @@ Generated from the schema and `stallscope/exposition/families.py` by `make docs`
 
 `stallscope collect` serves them at `/metrics` on its loopback port, as Prometheus text or
 OpenMetrics, whichever is asked for. Names are frozen: a rename is a breaking change. A value that
-is missing has no sample; `stallscope_collector_source_state` says why.
+is missing has no sample; `stallscope_collector_source_state` says why, for a GPU's link
+`stallscope_pcie_link_state`.
+
+"""
+_OTEL_HEAD = """
+## OpenTelemetry names
+
+What each is called by OpenTelemetry's hardware conventions; `a = b` means that attribute a carries
+the value of label b. Generated from `stallscope/exposition/otel.py`; nothing sends them yet.
 
 """
 
 
 def metrics_page() -> str:
     """Return docs/metrics.md."""
-    return _METRICS_HEAD + families.render_reference()
+    return f"{_METRICS_HEAD}{families.render_reference()}{_OTEL_HEAD}{otel.render_names()}"
 
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from stallscope.exposition.families import SOURCE_COUNTERS
+from stallscope.exposition.families import SOURCE_COUNTERS, Feed
 from stallscope.exposition.latest import Row
 
 
@@ -77,6 +77,42 @@ class SourceCounters:
     def items(self) -> Iterable[tuple[str, Mapping[str, int]]]:
         """Return (source, sum per column); a column that never had a value is left out."""
         return self._sums.items()
+
+
+class Growth:
+    """Counters whose columns hold growth per window, added up since the start.
+
+    A series is named by the entity and by how its value was come by: what another method counted
+    adds up apart, since methods differ in what they count.
+
+    Args:
+        feeds: Columns to add up; others are passed over.
+    """
+
+    def __init__(self, feeds: Iterable[Feed]) -> None:
+        self._feeds: dict[str, list[Feed]] = {}
+        for feed in feeds:
+            if feed.adds_up:
+                self._feeds.setdefault(feed.table.name, []).append(feed)
+        self._sums: dict[tuple[object, ...], float] = {}
+
+    def add(self, table: str, rows: Iterable[Row]) -> None:
+        """Add rows of a table; a value that is NULL adds nothing."""
+        feeds = self._feeds.get(table, ())
+        for row in rows if feeds else ():
+            for feed in feeds:
+                if isinstance(grown := row.get(feed.column.name), int):
+                    series = _series(feed, row)
+                    self._sums[series] = self._sums.get(series, 0) + grown
+
+    def of(self, feed: Feed, row: Row) -> float | None:
+        """Return the sum of a row's series, or None while the row itself has no value."""
+        return None if row.get(feed.column.name) is None else self._sums.get(_series(feed, row))
+
+
+def _series(feed: Feed, row: Row) -> tuple[object, ...]:
+    names = (*feed.table.key, *((feed.row_label.column,) if feed.row_label else ()))
+    return (feed.table.name, feed.column.name, *(row.get(name) for name in names))
 
 
 def _integers(value: object) -> tuple[int, ...]:

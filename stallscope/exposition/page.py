@@ -21,14 +21,14 @@ from stallscope import columns
 from stallscope.clock import Clock
 from stallscope.exposition import families
 from stallscope.exposition.accumulated import (
+    Growth,
     Histogram,
     ItlHistograms,
     SourceCounters,
 )
-from stallscope.exposition.families import Family, Label
+from stallscope.exposition.families import Family, Feed, Label
 from stallscope.exposition.hit_ratios import HitRatios
 from stallscope.exposition.latest import LatestRows, Row
-from stallscope.schema import TABLES
 from stallscope.units import us_to_seconds
 
 FactsOf = Callable[[str, int], Row | None]
@@ -53,9 +53,9 @@ class Page(Collector):
         self._build = dict(build)
         self._lock = threading.Lock()
         self._families = families.column_families()
-        self._latest = {
-            name: LatestRows(TABLES[name]) for name in {family.table for family in self._families}
-        }
+        feeds = [feed for family in self._families for feed in family.feeds]
+        self._latest = {feed.table.name: LatestRows(feed.table) for feed in feeds}
+        self._growth = Growth(feeds)
         self._itl = ItlHistograms()
         self._hits = HitRatios()
         self._sources = SourceCounters()
@@ -76,6 +76,7 @@ class Page(Collector):
                 self._itl.add(plain)
                 return
             self._latest[table].keep(plain, interval_us)
+            self._growth.add(table, plain)
             if table == "engine_metrics":
                 self._hits.add(plain)
             elif table == "source_health":
@@ -88,10 +89,11 @@ class Page(Collector):
             fresh = {name: latest.fresh(now_us) for name, latest in self._latest.items()}
             metrics = [
                 self._info(),
-                *(self._column_family(family, fresh[family.table]) for family in self._families),
+                *(self._column_family(family, fresh) for family in self._families),
                 self._itl_family(fresh["engine_metrics"]),
                 self._hit_family(fresh["engine_metrics"], now_us),
                 *_source_families(fresh["source_health"]),
+                self._link_states(fresh["gpu_link"]),
                 *self._counter_families(),
             ]
         yield from (metric for metric in metrics if metric.samples)
@@ -101,19 +103,21 @@ class Page(Collector):
         build = {label: label_text(text) for label, text in self._build.items()}
         return InfoMetricFamily(name, families.BUILD.meaning, value=build)
 
-    def _column_family(self, family: Family, rows: Sequence[Row]) -> Metric:
+    def _column_family(self, family: Family, fresh: Mapping[str, Sequence[Row]]) -> Metric:
         samples: dict[tuple[tuple[str, str], ...], float] = {}
-        for row in rows:
-            entity = self._labels(families.ENTITY_LABELS[family.table], row)
-            row_label = families.ROW_LABELS.get(family.name)
-            own = self._labels((row_label,), row) if row_label else {}
-            for column, metric in family.columns:
-                value = number_of(row.get(column.name), metric)
+        for feed in family.feeds:
+            for row in fresh[feed.table.name]:
+                value = self._value(feed, row)
                 if value is not None:
-                    labels = tuple({**entity, **own, **dict(metric.labels)}.items())
+                    told = self._labels(feed.labels, row)
+                    labels = tuple({**told, **dict(feed.metric.labels)}.items())
                     # Threads of one engine may share a name: the worst of them is shown.
                     samples[labels] = max(value, samples.get(labels, value))
         return _metric(family, samples.items())
+
+    def _value(self, feed: Feed, row: Row) -> float | None:
+        stored = self._growth.of(feed, row) if feed.adds_up else row.get(feed.column.name)
+        return number_of(stored, feed.metric)
 
     def _labels(self, wanted: Iterable[Label], row: Row) -> dict[str, str]:
         texts = ((label.name, self._text(label, row)) for label in wanted)
@@ -127,7 +131,8 @@ class Page(Collector):
         if facts is None:
             # Without facts the id itself still keeps two entities apart.
             return str(value) if label.fact == "name" else ""
-        return str(facts.get(label.fact) or "")
+        fact = facts.get(label.fact)
+        return "" if fact is None else str(fact)
 
     def _engines(self, rows: Iterable[Row]) -> dict[tuple[tuple[str, str], ...], object]:
         """Return engine ids by labels: where two ids share them, the later one is alive."""
@@ -149,6 +154,11 @@ class Page(Collector):
             for tier, ratio in self._hits.of(engine, now_us).items()
         ]
         return _metric(families.KV_HIT_RATIO, samples)
+
+    def _link_states(self, rows: Sequence[Row]) -> Metric:
+        wanted = (*families.ENTITY_LABELS["gpu_link"], Label("state", "state"))
+        samples = [(self._labels(wanted, row).items(), 1.0) for row in rows if row.get("state")]
+        return _metric(families.LINK_STATE, samples)
 
     def _counter_families(self) -> Iterator[Metric]:
         for column, (family, unit) in families.SOURCE_COUNTERS.items():

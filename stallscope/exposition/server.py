@@ -1,84 +1,22 @@
-"""A small HTTP listener for loopback: a few fixed paths, GET only, bounded in every direction."""
+"""A small HTTP listener for loopback: a few fixed paths, bounded in every direction."""
 
 from __future__ import annotations
 
-import hmac
 import logging
 import socket
 import socketserver
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import urlsplit
+
+from stallscope.exposition.access import JSON, LONGEST_BODY, Access, body_length, refuse_post
+from stallscope.exposition.reply import Post, Reply, Route, Sent, Upload
 
 _LOG = logging.getLogger("stallscope.http")
-_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-_PLAIN = "text/plain; charset=utf-8"
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What a path answers.
-
-    Attributes:
-        status: HTTP status.
-        body: Body as sent.
-        content_type: Its media type.
-    """
-
-    status: HTTPStatus
-    body: bytes
-    content_type: str = _PLAIN
-
-    @classmethod
-    def text(cls, status: HTTPStatus, line: str) -> Reply:
-        """Return a reply of one line of text."""
-        return cls(status, f"{line}\n".encode())
-
-
-Route = Callable[[str], Reply]
-"""Answers a GET; the argument is the Accept header, empty when there is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Who may read.
-
-    Attributes:
-        token: With a token, every request must carry it as a bearer token and any Host will do.
-            Without one, only loopback names are taken as Host, so that a web page elsewhere
-            cannot read us through the browser of somebody on this machine (DNS rebinding).
-    """
-
-    token: str | None = None
-
-    def refuse(self, host: str | None, authorization: str | None) -> Reply | None:
-        """Return why a request is refused, or None when it may pass.
-
-        Args:
-            host: Host header.
-            authorization: Authorization header.
-        """
-        if self.token is not None:
-            given = (authorization or "").encode()
-            if hmac.compare_digest(given, f"Bearer {self.token}".encode()):
-                return None
-            return Reply.text(HTTPStatus.UNAUTHORIZED, "a bearer token is needed")
-        if host_name(host or "") in _LOOPBACK_NAMES:
-            return None
-        line = "the Host header must name localhost, 127.0.0.1 or [::1]; other names need a token"
-        return Reply.text(HTTPStatus.FORBIDDEN, line)
-
-
-def host_name(header: str) -> str:
-    """Return the name in a Host header without its port, lower case; empty when it has none."""
-    try:
-        return (urlsplit(f"//{header}").hostname or "").rstrip(".")
-    except ValueError:  # an unclosed bracket
-        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,28 +44,82 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.settimeout(self.server.limits.silence_s)
 
     def do_GET(self) -> None:
-        self._send(self._answer(), with_body=True)
+        self._send(self._get(), with_body=True)
 
     def do_HEAD(self) -> None:
-        self._send(self._answer(), with_body=False)
+        self._send(self._get(), with_body=False)
 
-    def _answer(self) -> Reply:
+    def do_POST(self) -> None:
+        self._send(self._post(), with_body=True)
+
+    def _get(self) -> Reply:
+        route = self._route()
+        if isinstance(route, Reply):
+            return route
+        if isinstance(route, Post | Upload):
+            return Reply.wrong_method("POST")
+        return self.server.ask(self._path, partial(route, self.headers.get("Accept") or ""))
+
+    def _post(self) -> Reply:
+        route = self._route()
+        if isinstance(route, Reply):
+            return route
+        if isinstance(route, Upload):
+            return self._upload(route)
+        if not isinstance(route, Post):
+            return Reply.wrong_method("GET, HEAD")
+        body = self._body(JSON, LONGEST_BODY)
+        if isinstance(body, Reply):
+            return body
+        return self.server.ask(self._path, partial(route.answer, body))
+
+    def _upload(self, route: Upload) -> Reply:
+        body = self._body(route.content_types, route.longest_body)
+        if isinstance(body, Reply):
+            return body
+        encoding = (self.headers.get("Content-Encoding") or "").strip().lower()
+        sent = Sent(body, self.headers.get_content_type(), encoding)
+        return self.server.ask(self._path, partial(route.answer, sent))
+
+    @property
+    def _path(self) -> str:
+        return self.path.partition("?")[0]
+
+    def _route(self) -> Route | Post | Upload | Reply:
+        """Return what the path leads to, or why the request is refused."""
         refusal = self.server.access.refuse(
             self.headers.get("Host"), self.headers.get("Authorization")
         )
         if refusal is not None:
             return refusal
-        path = self.path.partition("?")[0]
-        if path not in self.server.routes:
-            known = " ".join(sorted(self.server.routes))
-            return Reply.text(HTTPStatus.NOT_FOUND, f"no such path; there are: {known}")
-        return self.server.ask(path, self.headers.get("Accept") or "")
+        if self._path in self.server.routes:
+            return self.server.routes[self._path]
+        known = " ".join(sorted(self.server.routes))
+        return Reply.text(HTTPStatus.NOT_FOUND, f"no such path; there are: {known}")
+
+    def _body(self, content_types: Sequence[str], longest: int) -> bytes | Reply:
+        """Return the body, or why it is refused.
+
+        It is read before anything in it is judged: a peer whose bytes are left lying may be told
+        of a reset connection instead of the reason.
+        """
+        length = body_length(self.headers, longest)
+        if isinstance(length, Reply):
+            return length
+        body = self.rfile.read(length)
+        if len(body) < length:
+            return Reply.text(HTTPStatus.BAD_REQUEST, "the body is shorter than its Content-Length")
+        return refuse_post(self.headers, content_types) or body
 
     def _send(self, reply: Reply, *, with_body: bool) -> None:
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.content_type)
         self.send_header("Content-Length", str(len(reply.body)))
         self.send_header("Cache-Control", "no-store")
+        if reply.allow:
+            self.send_header("Allow", reply.allow)
+        if reply.retry_after_s is not None:
+            self.send_header("Retry-After", str(reply.retry_after_s))
         self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
         if with_body:
@@ -151,7 +143,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(
         self,
         address: tuple[str, int],
-        routes: Mapping[str, Route],
+        routes: Mapping[str, Route | Post | Upload],
         access: Access,
         limits: Limits,
     ) -> None:
@@ -162,13 +154,13 @@ class _Server(ThreadingHTTPServer):
         self._broken: set[str] = set()
         super().__init__(address, _Handler)
 
-    def ask(self, path: str, accept: str) -> Reply:
+    def ask(self, path: str, answer: Callable[[], Reply]) -> Reply:
         """Return what a path answers; an error of ours is a 500, told in the log once."""
         try:
-            reply = self.routes[path](accept)
+            reply = answer()
         except Exception as error:  # noqa: BLE001 - the listener outlives whatever it shows
             if path not in self._broken:
-                _LOG.error("%s cannot be shown: %s: %s", path, type(error).__name__, error)
+                _LOG.error("%s cannot be answered: %s: %s", path, type(error).__name__, error)
             self._broken.add(path)
             return Reply.text(HTTPStatus.INTERNAL_SERVER_ERROR, "see the log")
         self._broken.discard(path)
@@ -215,8 +207,8 @@ class Listener:
 
     Args:
         address: Host and port; port 0 takes a free one.
-        routes: What each path answers.
-        access: Who may read.
+        routes: What each path answers; a path takes either GET or POST.
+        access: Who may ask.
         limits: What a peer may take.
 
     Raises:
@@ -226,7 +218,7 @@ class Listener:
     def __init__(
         self,
         address: tuple[str, int],
-        routes: Mapping[str, Route],
+        routes: Mapping[str, Route | Post | Upload],
         access: Access,
         limits: Limits | None = None,
     ) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from collector.endpoints import Heartbeat, Readiness, listen, routes_of
+from collector.gpu_orders import GpuOrders
+from collector.gpu_requests import GpuRequests
 from collector.readiness import why_not_ready
 from stallscope.exposition.page import Page
 from stallscope.exposition.server import Listener
@@ -23,7 +25,8 @@ def _page(clock: ManualClock) -> Page:
 @pytest.fixture
 def port() -> Iterator[int]:
     clock = ManualClock()
-    routes = routes_of(_page(clock), Heartbeat(clock), Readiness(lambda: "", clock))
+    orders = GpuOrders(GpuRequests(), clock)
+    routes = routes_of(_page(clock), Heartbeat(clock), Readiness(lambda: "", clock), orders)
     listener = listen(("127.0.0.1", 0), routes, None)
     assert isinstance(listener, Listener)
     yield listener.port

@@ -35,6 +35,9 @@ class Shown:
             ("engine", 2): {"name": "vllm-8000", "model": "qwen", "rank": "1"},
             ("device", 1): {"name": "nvme0n1"},
             ("device", 2): {"name": "nvme1n1"},
+            ("device", 3): {"name": "GPU-aaaa", "gpu_index": 0},
+            ("device", 4): {"name": "GPU-bbbb", "gpu_index": 1},
+            ("device", 5): {"name": "0000:80:01.0"},
         }
     )
     clock: ManualClock = field(default_factory=ManualClock)

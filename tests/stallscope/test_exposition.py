@@ -97,15 +97,6 @@ def test_counters_are_exposed_as_the_engine_counts() -> None:
     assert "# TYPE stallscope_engine_prompt_tokens_total counter" in shown.text()
 
 
-def test_a_link_that_is_slow_is_one_and_says_against_which_ceiling() -> None:
-    shown = Shown()
-    link = {"device": 1, "link_downtrained": True, "rx_saturation_ratio": 0.5}
-    shown.see("gpu_link", {**link, "ceiling_kind": "calibrated"})
-    assert shown.value("stallscope_pcie_link_downtrained", uuid="nvme0n1") == 1
-    labels = {"uuid": "nvme0n1", "direction": "rx", "kind": "calibrated"}
-    assert shown.value("stallscope_pcie_saturation_ratio", **labels) == 0.5
-
-
 def test_record_batches_are_shown_like_rows() -> None:
     shown = Shown()
     row = {"device": 1, "in_flight": 6, "mono_us": shown.clock.mono_us}
@@ -200,18 +191,46 @@ def test_every_metric_of_the_schema_is_shown() -> None:
     assert in_schema == {family.name for family in families.column_families()}
 
 
-def test_a_metric_is_fed_by_one_table_with_one_kind_and_one_set_of_labels() -> None:
+def test_what_feeds_a_metric_agrees_on_kind_and_labels() -> None:
     for family in families.column_families():
-        assert {metric.kind for _, metric in family.columns} == {family.kind}
-        assert len({tuple(sorted(dict(metric.labels))) for _, metric in family.columns}) == 1
-        own = {column.name for column, _ in family.columns}
-        assert own <= {column.name for column in schema.table(family.table).columns}
+        assert {feed.metric.kind for feed in family.feeds} == {family.kind}
+        labels = {
+            (*(label.name for label in feed.labels), *dict(feed.metric.labels))
+            for feed in family.feeds
+        }
+        assert labels == {family.labels}
+        assert len(set(family.labels)) == len(family.labels)
 
 
-def test_a_metric_of_several_columns_has_a_help_of_its_own() -> None:
+def test_no_two_columns_feed_the_same_series() -> None:
     for family in families.column_families():
-        if len(family.columns) > 1:
-            assert family.meaning not in {column.meaning for column, _ in family.columns}
+        told = [feed.metric.labels for feed in family.feeds]
+        assert len(set(told)) == len(told)
+
+
+def test_labels_and_values_come_from_columns_that_there_are() -> None:
+    for family in families.column_families():
+        for feed in family.feeds:
+            columns = {column.name for column in feed.table.columns}
+            assert {feed.column.name, *(label.column for label in feed.labels)} <= columns
+    for table, column in families.ROW_LABELS:
+        assert schema.table(table).column(column).metric is not None
+
+
+def test_help_speaks_neither_of_null_nor_of_one_of_several_columns() -> None:
+    for family in families.column_families():
+        assert "NULL" not in family.meaning
+        if len(family.feeds) > 1:
+            assert family.meaning not in {feed.column.meaning for feed in family.feeds}
+
+
+def test_a_counter_is_a_total_or_the_sum_of_growth() -> None:
+    """A column of growth that is no sum per minute either would be a gauge by mistake."""
+    for family in families.column_families():
+        for feed in family.feeds:
+            if feed.adds_up:
+                assert feed.column.name in feed.table.sums
+                assert feed.column.kind.value.startswith(("int", "uint"))
 
 
 @pytest.mark.tools("promtool")
@@ -221,6 +240,9 @@ def test_promtool_finds_nothing_to_say() -> None:
     shown.see("engine_metrics", {"engine": 1, "running": 1.0, "prompt_tokens_total": 5})
     shown.see("host_pressure", {"scope": "system", "cpu_some_ratio": 0.5})
     shown.see("source_health", health("a", rejects=1, lag_us=4, resident_bytes=1))
+    link = {"device": 3, "state": "ok", "method": "gpm_cumulative", "window_us": 1_000_000}
+    shown.see("gpu_link", {**link, "rx_bytes": 5, "call_us": 7, "link_downtrained": False})
+    shown.see("gpu_state", {"device": 3, "replays": 0, "memory_used_bytes": 1, "call_us": 9})
     histogram = {"family": "itl_us", "bounds": [500], "counts": [1, 2], "sum": 3_000}
     shown.see("engine_histogram", {"engine": 1, **histogram})
     done = subprocess.run(

@@ -34,6 +34,11 @@ def _pages(draw: st.DrawFn) -> Shown:
         shown.facts["device", device] = {"name": draw(_TEXT)}
         row = {"read_await_mean_us": draw(_NUMBER), "queue_mean": draw(_NUMBER)}
         shown.see("block_device", {"device": device, **row})
+        link = {"method": draw(st.none() | _TEXT), "state": draw(st.none() | _TEXT)}
+        grown = {"rx_bytes": draw(st.none() | st.integers(0, 2**50)), "rx_raw_ratio": draw(_NUMBER)}
+        down = {"link_downtrained": draw(st.none() | st.booleans())}
+        for _ in range(draw(st.integers(1, 3))):
+            shown.see("gpu_link", {"device": device, **link, **grown, **down})
     for engine in draw(st.sets(st.integers(0, 2), max_size=3)):
         total = draw(st.integers(0, 2**53))
         shown.see("engine_metrics", {"engine": engine, "prompt_tokens_total": total})
