@@ -37,6 +37,7 @@ class Harvest:
         self._rows: dict[str, list[Row]] = {}
         self._rejects = 0
         self._states: list[TargetState] = []
+        self._has_resting = False
 
     @property
     def states(self) -> tuple[TargetState, ...]:
@@ -65,15 +66,23 @@ class Harvest:
         """Note that one address gave nothing."""
         self._states.append(TargetState(name, url, state, reason))
 
-    def conclude(self) -> Reading | NoData:
+    def rest(self, state: TargetState) -> None:
+        """Note that an address was left alone this time; what became of it before holds."""
+        self._states.append(state)
+        self._has_resting = True
+
+    def conclude(self, interval_us: int | None = None) -> Reading | NoData:
         """Return the rows with everything that is missing from them, or why there are none.
+
+        Args:
+            interval_us: Pace of the rows where it is not the usual one.
 
         Raises:
             SourceError: There are none because something broke.
         """
         reason = "; ".join(str(state) for state in self._states if state.reason)
-        if self._rows:
-            return Reading(self._rows, self._rejects, reason)
+        if self._rows or self._has_resting:
+            return Reading(self._rows, self._rejects, reason, interval_us=interval_us)
         states = [state.state for state in self._states]
         if any(state in _FAILURES for state in states):
             raise SourceError(reason)

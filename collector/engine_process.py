@@ -77,6 +77,7 @@ class EngineProcess:
         self._find_engine = find_engine
         self._series: dict[tuple[int, int], ProcessSeries] = {}
         self._cgroups: tuple[str, ...] = ()
+        self._processes: tuple[tuple[int, str], ...] = ()
         self._nodes: tuple[tuple[int, frozenset[int]], ...] = ()
         self._scan = _Scan((), 0, 0)
         self._scanned_us: int | None = None
@@ -105,6 +106,10 @@ class EngineProcess:
     def engine_cgroups(self) -> tuple[str, ...]:
         """Return the cgroup v2 paths that engine processes run in. Safe from any thread."""
         return self._cgroups
+
+    def engine_processes(self) -> tuple[tuple[int, str], ...]:
+        """Return process id and name of the main thread of each. Safe from any thread."""
+        return self._processes
 
     def close(self) -> None:
         """Give back all descriptors."""
@@ -139,6 +144,7 @@ class EngineProcess:
             series.close()
         paths = {series.cgroup for series in self._series.values() if series.cgroup is not None}
         self._cgroups = tuple(sorted(paths))
+        self._processes = tuple((found.pid, found.stat.thread) for found in self._scan.found)
 
     def _open(self, found: _Found) -> ProcessSeries:
         """Return a new series for a process."""

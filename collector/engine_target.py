@@ -19,9 +19,11 @@ from collector.engine_rows import (
 )
 from collector.engine_runs import Run
 from collector.engine_series import EngineKey
+from collector.known_engine import KnownEngine
 from collector.source import Machine, Row
 from stallscope.clock import Instant
 
+_HTTP, _HTTPS = 80, 443
 _MOST_ENGINES = 256  # ranks and models behind one address; ids are 16 bits for the life of a lake
 
 
@@ -36,6 +38,9 @@ class EngineTarget:
         name: Its name for people.
         url: Its address.
         machine: Host name and engine ids.
+
+    Attributes:
+        engines: The engines of the last page that had any.
     """
 
     def __init__(self, name: str, url: str, machine: Machine) -> None:
@@ -49,6 +54,7 @@ class EngineTarget:
         self._left_out = 0
         self._absent: Instant | None = None
         self._last: Instant | None = None
+        self.engines: tuple[KnownEngine, ...] = ()
 
     @property
     def has_answered(self) -> bool:
@@ -90,6 +96,7 @@ class EngineTarget:
         free = max(0, _MOST_ENGINES - len(self._histories))
         self._histories.update((key, EngineHistory()) for key in new[:free])
         rows: dict[str, list[Row]] = {"engine_metrics": [], "engine_histogram": []}
+        known = []
         for key, reading in readings.items():
             history = self._histories.get(key)
             if history is None:
@@ -106,6 +113,8 @@ class EngineTarget:
             rows["engine_metrics"].append(metrics_row(facts, scraped, reading.gauges, step))
             rows["engine_histogram"] += histogram_rows(facts, step.change.histograms)
             _tell_changes(facts, self._name_of(key), step, rows)
+            known.append(self._known(facts, key))
+        self.engines = tuple(known)
         self._absent, self._last = None, scraped.at
         return rows
 
@@ -140,6 +149,20 @@ class EngineTarget:
                 "config_hash": hash_config(step.config),
                 "version": None,  # no kind tells it on its page
             }
+        )
+
+    def _known(self, facts: Facts, key: EngineKey) -> KnownEngine:
+        """Return an engine of this page as other sources may know it."""
+        parts = urlsplit(self._endpoint)
+        return KnownEngine(
+            engine=facts.engine,
+            name=self.name,
+            endpoint=self._endpoint,
+            host=parts.hostname or "",
+            port=parts.port or (_HTTPS if parts.scheme == "https" else _HTTP),
+            rank=key.rank,
+            model=key.model,
+            seen_mono_us=facts.at.mono_us,
         )
 
     def _name_of(self, key: EngineKey) -> str:

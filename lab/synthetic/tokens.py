@@ -56,7 +56,7 @@ class Tape:
             pa.array(self.offset_us[part] + wall_us),
             pa.array(self.engine[part].astype(np.uint16)),
             pa.array(self.request[part].astype(np.uint32)),
-            pa.array(self.chunk[part].astype(np.uint16)),
+            pa.array(self.chunk[part].astype(np.uint32)),
             pa.array(np.maximum(gaps, 0).astype(np.uint32), mask=gaps < 0),
             pa.array(np.ones(len(gaps), dtype=np.uint8)),
         ]

@@ -1,0 +1,1 @@
+"""Hostile input for the parts that strangers can reach."""
