@@ -7,13 +7,14 @@ not set. The tree is built by `load` and handed around; nothing reads the enviro
 
 from __future__ import annotations
 
-import ipaddress
+import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from stallscope.errors import SettingsError
+from stallscope.settings_contradictions import find_contradictions
 from stallscope.settings_fields import EngineTarget
 from stallscope.settings_sources import Given, read_environment, read_file, read_flags
 from stallscope.settings_tree import (
@@ -24,9 +25,11 @@ from stallscope.settings_tree import (
     DiscoverySettings,
     HostSettings,
     LakeSettings,
+    OtlpSettings,
     Settings,
     SourceSettings,
     SqlSettings,
+    TapSettings,
 )
 
 __all__ = [
@@ -38,16 +41,20 @@ __all__ = [
     "EngineTarget",
     "HostSettings",
     "LakeSettings",
+    "OtlpSettings",
     "Resolved",
     "Settings",
     "SourceSettings",
     "SqlSettings",
+    "TapSettings",
     "default_lake",
+    "default_tap_socket",
     "find_file",
     "load",
     "resolve",
 ]
 
+_SHARED_SOCKET = Path("/run/stallscope/tap.sock")
 SERVICE_LAKE = Path("/var/lib/stallscope")
 """Where a service keeps its lake."""
 
@@ -111,7 +118,7 @@ def resolve(file: Path | None, env: Mapping[str, str], flags: Mapping[str, objec
         given.update(source.values)
         problems += source.problems
     values, origins = _with_defaults(given, env, problems)
-    problems += _contradictions(values, origins)
+    problems += find_contradictions(values, origins)
     return Resolved(values, origins, tuple(problems))
 
 
@@ -149,6 +156,20 @@ def default_lake(env: Mapping[str, str]) -> Path | None:
     return _base(env, "XDG_STATE_HOME", home / ".local/state") / "stallscope"
 
 
+def default_tap_socket(env: Mapping[str, str]) -> Path:
+    """Return where taps deliver when nobody says: where they look, as far as it can be written.
+
+    They read STALLSCOPE_TAP_SOCKET, then look for /run/stallscope/tap.sock, then under
+    XDG_RUNTIME_DIR.
+    """
+    if env.get("STALLSCOPE_TAP_SOCKET"):
+        return Path(env["STALLSCOPE_TAP_SOCKET"]).absolute()
+    folder = _SHARED_SOCKET.parent
+    if os.access(folder if folder.is_dir() else folder.parent, os.W_OK):
+        return _SHARED_SOCKET
+    return _base(env, "XDG_RUNTIME_DIR", Path("/run")) / "stallscope/tap.sock"
+
+
 def _home(env: Mapping[str, str]) -> Path | None:
     if env.get("HOME"):
         return Path(env["HOME"])
@@ -173,7 +194,11 @@ def _with_defaults(
     given: Mapping[str, Given], env: Mapping[str, str], problems: list[SettingsError]
 ) -> tuple[dict[str, object], dict[str, str]]:
     values: dict[str, object] = {key: setting.default for key, setting in DECLARED.items()}
-    values |= {"lake.path": default_lake(env), "host.name": _default_host(env)}
+    values |= {
+        "lake.path": default_lake(env),
+        "host.name": _default_host(env),
+        "taps.socket": default_tap_socket(env),
+    }
     values |= {key: one.value for key, one in given.items()}
     origins = dict.fromkeys(DECLARED, "default") | {key: one.origin for key, one in given.items()}
     if values["lake.path"] is None:
@@ -184,38 +209,6 @@ def _with_defaults(
             )
         )
     return values, origins
-
-
-def _contradictions(
-    values: Mapping[str, object], origins: Mapping[str, str]
-) -> list[SettingsError]:
-    """Return what is wrong although every value by itself is right."""
-    problems = []
-    if not _is_loopback(str(values["dashboard.address"])):
-        problems.append(
-            SettingsError(
-                f"{origins['dashboard.address']}: dashboard.address = "
-                f"{values['dashboard.address']!r} is not a loopback address, and the pages have no "
-                "sign-in",
-                "Keep 127.0.0.1 and reach it by an SSH tunnel or an authenticating proxy.",
-            )
-        )
-    if not _is_loopback(str(values["collect.listen_address"])) and not values["collect.token"]:
-        problems.append(
-            SettingsError(
-                f"{origins['collect.listen_address']}: collect.listen_address = "
-                f"{values['collect.listen_address']!r} is not loopback and there is no token",
-                "Set STALLSCOPE_COLLECT_TOKEN, or keep 127.0.0.1.",
-            )
-        )
-    return problems
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return address == "localhost" or ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 def _build(values: Mapping[str, object]) -> Settings:

@@ -254,12 +254,15 @@ def _checked_engine(item: object) -> EngineTarget:
 
 
 def _checked_url(url: str) -> str:
-    msg = f"want an address such as http://127.0.0.1:8000, got {url!r}"
+    if not is_web_address(url):
+        raise WrongValueError(f"want an address such as http://127.0.0.1:8000, got {url!r}")
+    return url.rstrip("/")
+
+
+def is_web_address(url: str) -> bool:
+    """Return whether a text is an http or https address with a host."""
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError as error:  # a port out of range, a broken IPv6 address
-        raise WrongValueError(msg) from error
-    if not usable:
-        raise WrongValueError(msg)
-    return url.rstrip("/")
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port out of range, a broken IPv6 address
+        return False

@@ -22,6 +22,7 @@ NOT_SETTINGS = frozenset(
         "STALLSCOPE_CONFIG",
         "STALLSCOPE_TAP_SOCKET",
         "STALLSCOPE_CORPUS",
+        "STALLSCOPE_FAKE_NVML",
         "STALLSCOPE_SUPERVISOR",
     }
 )

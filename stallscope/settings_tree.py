@@ -144,6 +144,15 @@ class SourceSettings:
             high=300_000,
         ),
     )
+    tapped_scrape_interval_ms: int = field(
+        default=10_000,
+        metadata=describe(
+            "Engine metrics of an engine whose tap tells of every step: milliseconds between "
+            "scrapes.",
+            low=100,
+            high=300_000,
+        ),
+    )
     process_interval_ms: int = field(
         default=1_000,
         metadata=describe(
@@ -152,10 +161,96 @@ class SourceSettings:
             high=300_000,
         ),
     )
+    gpu_interval_ms: int = field(
+        default=1_000,
+        metadata=describe(
+            "GPUs: milliseconds between readings of link and state; longer while the driver is "
+            "slow.",
+            low=200,
+            high=60_000,
+        ),
+    )
     include_virtual_disks: bool = field(
         default=False,
         metadata=describe(
             "Read loop, ram and zram devices too.",
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TapSettings:
+    """Taps inside the engines: each step, each chunk of each answer."""
+
+    socket: Path = field(
+        metadata=describe(
+            "Socket at which they deliver; they look in the same places.",
+            computed="STALLSCOPE_TAP_SOCKET of the environment, else /run/stallscope/tap.sock "
+            "where that can be written, else stallscope/tap.sock under XDG_RUNTIME_DIR",
+            example="/run/stallscope/tap.sock",
+        )
+    )
+    enabled: bool = field(
+        default=True,
+        metadata=describe(
+            "Listen for what taps send.",
+        ),
+    )
+    group: str | None = field(
+        default=None,
+        metadata=describe(
+            "Group whose members may deliver, for engines that run as another user.",
+            example="inference",
+        ),
+    )
+    store_request_ids: bool = field(
+        default=False,
+        metadata=describe(
+            "Store the engine's request ids as they are; else their hashes.",
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OtlpSettings:
+    """OpenTelemetry: spans that engines send here, and our own metrics sent elsewhere."""
+
+    http_enabled: bool = field(
+        default=False,
+        metadata=describe(
+            "Take spans by HTTP, in protobuf or JSON. Needs the install extra otlp, which is part "
+            "of all.",
+        ),
+    )
+    http_port: int = field(default=4318, metadata=describe_port("Port for spans by HTTP."))
+    grpc_enabled: bool = field(
+        default=False,
+        metadata=describe(
+            "Take spans by gRPC, as vLLM sends them by default. Needs the install extra otlp-grpc.",
+        ),
+    )
+    grpc_port: int = field(default=4317, metadata=describe_port("Port for spans by gRPC."))
+    listen_address: str = field(
+        default="127.0.0.1",
+        metadata=describe(
+            "Address to take spans on. Any other than loopback needs collect.token, which senders "
+            "must then show.",
+        ),
+    )
+    export_endpoint: str | None = field(
+        default=None,
+        metadata=describe(
+            "Where to send our own metrics every ten seconds, by OTLP over HTTP; /v1/metrics is "
+            "added where no path is given. Needs the install extra otlp.",
+            example="http://otel-collector:4318",
+        ),
+    )
+    export_headers: str | None = field(
+        default=None,
+        metadata=describe(
+            "Headers to send with them. Better set in the environment than here.",
+            secret=True,
+            example="authorization=Bearer a-long-random-text",
         ),
     )
 
@@ -201,6 +296,7 @@ class Settings:
 
     lake: LakeSettings
     host: HostSettings
+    taps: TapSettings
     collect: CollectSettings = field(default_factory=CollectSettings)
     engines: tuple[EngineTarget, ...] = field(
         default=(),
@@ -210,6 +306,7 @@ class Settings:
     )
     discovery: DiscoverySettings = field(default_factory=DiscoverySettings)
     sources: SourceSettings = field(default_factory=SourceSettings)
+    otlp: OtlpSettings = field(default_factory=OtlpSettings)
     dashboard: DashboardSettings = field(default_factory=DashboardSettings)
     sql: SqlSettings = field(default_factory=SqlSettings)
 
@@ -220,6 +317,8 @@ SECTIONS: Mapping[str, type] = {
     "collect": CollectSettings,
     "discovery": DiscoverySettings,
     "sources": SourceSettings,
+    "taps": TapSettings,
+    "otlp": OtlpSettings,
     "dashboard": DashboardSettings,
     "sql": SqlSettings,
 }
