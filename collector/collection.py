@@ -122,7 +122,8 @@ class Collection:
             for table, rows in reading.rows.items():
                 if len(rows):
                     self._outlets.append(table, rows)
-                    self._outlets.observe(table, rows, source.interval_us)
+                    pace_us = reading.interval_us or source.interval_us
+                    self._outlets.observe(table, rows, pace_us)
                     taken += len(rows)
             return taken
 
@@ -181,7 +182,7 @@ class _Books:
     def _process_row(self, now: Instant, start: Start) -> Row:
         before, self._cost = self._cost, read_own_cost()
         columns = {
-            "cpu_us": self._cost.cpu_us - before.cpu_us,
+            "cpu_us": max(0, self._cost.cpu_us - before.cpu_us),
             "resident_bytes": self._cost.resident_bytes,
             "lag_us": start.lag_us,
         }

@@ -25,12 +25,16 @@ class Outcome:
         reason: In one sentence; empty when all went well.
         rows: Rows taken.
         rejects: Input lines refused.
+        rest_us: How long to rest after it; None for what is usual in that state.
+        dropped: Rows thrown away.
     """
 
     state: State
     reason: str = ""
     rows: int = 0
     rejects: int = 0
+    rest_us: int | None = None
+    dropped: int = 0
 
     @property
     def failed(self) -> bool:
@@ -45,6 +49,7 @@ class _Sums:
     reads: int = 0
     rows: int = 0
     rejects: int = 0
+    dropped: int = 0
     failures: int = 0
     skipped: int = 0
     read_us: int = 0
@@ -98,6 +103,7 @@ class Tally:
             sums.reads += 1
             sums.rows += outcome.rows
             sums.rejects += outcome.rejects
+            sums.dropped += outcome.dropped
             sums.failures += outcome.failed
             sums.read_us += took_us
             sums.read_max_us = max(sums.read_max_us, took_us)
@@ -145,7 +151,7 @@ def _row(source: str, now: Instant, outcome: Outcome, sums: _Sums) -> Row:
         "rows": sums.rows,
         "rejects": sums.rejects,
         "failures": sums.failures,
-        "dropped": 0,
+        "dropped": _bounded(sums.dropped),
         "read_mean_us": _bounded(sums.read_us // sums.reads) if sums.reads else None,
         "read_max_us": _bounded(sums.read_max_us) if sums.reads else None,
         "lag_us": None if sums.lag_us is None else _bounded(sums.lag_us),
@@ -165,6 +171,6 @@ def service_row(source: str, now: Instant, outcome: Outcome, columns: Mapping[st
     return {**_row(source, now, outcome, _Sums()), "cpu_us": None, **columns}
 
 
-def _bounded(us: int) -> int:
-    """Return a duration that fits its uint32 column: a poll may hang for longer than 71 minutes."""
-    return min(us, _U32_MAX)
+def _bounded(number: int) -> int:
+    """Return a number that fits its uint32 column: a poll may hang for longer than 71 minutes."""
+    return min(number, _U32_MAX)

@@ -20,6 +20,21 @@ _BY_STATE: Mapping[State, str] = {
     State.LATE: "The host has too little CPU time left, or the interval is set too short.",
 }
 
+_NO_DEVICE = (
+    "Give the collector access to /dev/nvidiactl and /dev/nvidia*; where a container had it "
+    "before, restart the container."
+)
+_LET_GO = "Nothing to do: it takes hold of the driver again by itself."
+
+_TAP_HINTS: Mapping[State, str] = {
+    State.NOT_FOUND: "Install the tap beside vLLM (collector/taps/vllm, pip install --no-deps) and "
+    "let both see one socket: taps.socket here, STALLSCOPE_TAP_SOCKET there.",
+    State.RESTRICTED: "Let the collector write the socket's folder, or name another with "
+    "taps.socket; two collectors on one host need a socket each.",
+    State.DISABLED: "Set taps.enabled if you want each step and each token measured.",
+    State.NOT_APPLICABLE: "Nothing to do: see what the running collector says of it.",
+}
+
 _BY_SOURCE: Mapping[tuple[str, State], str] = {
     ("block_device", State.NOT_FOUND): "In a container, mount the host's /proc and /sys read-only "
     "and set host.proc and host.sys; virtual disks need sources.include_virtual_disks.",
@@ -37,6 +52,28 @@ _BY_SOURCE: Mapping[tuple[str, State], str] = {
     "the host's process namespace (hostPID) and set host.proc.",
     ("engine_process", State.RESTRICTED): "Run the collector as the engine's user, or without "
     "hidepid on /proc.",
+    ("topology", State.NOT_FOUND): "In a container, mount the host's /sys read-only and set "
+    "host.sys.",
+    ("gpu_link", State.RESTRICTED): _NO_DEVICE,
+    ("gpu_state", State.RESTRICTED): _NO_DEVICE,
+    ("gpu_link", State.DISABLED): _LET_GO,
+    ("gpu_state", State.DISABLED): _LET_GO,
+    **{
+        (source, state): hint
+        for source in ("engine_steps", "token_gaps")
+        for state, hint in _TAP_HINTS.items()
+    },
+    ("otlp_traces", State.DISABLED): "Set otlp.http_enabled (or otlp.grpc_enabled), and start vLLM "
+    "with --otlp-traces-endpoint, if you want requests by their traces.",
+    (
+        "otlp_traces",
+        State.NOT_FOUND,
+    ): "Start vLLM with --otlp-traces-endpoint; by HTTP it also needs "
+    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf. It says nothing when spans do not arrive.",
+    ("otlp_traces", State.UNSUPPORTED): "Install what the reason names.",
+    ("otlp_traces", State.FAILED): "Free the port, or choose another in the settings.",
+    ("otlp_export", State.FAILED): "See whether otlp.export_endpoint takes OTLP over HTTP; it is "
+    "tried again by itself.",
     ("storage", State.FAILED): "Free space on the lake's disk or make it writable; rows that could "
     "not be written are counted as dropped.",
 }

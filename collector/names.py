@@ -1,4 +1,4 @@
-"""Ids for engines and devices: the same facts get the same id, for as long as the lake lives."""
+"""Ids of engines, devices and requests: none is given out twice, for as long as the lake lives."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from stallscope.schema import table
 
 _LOG = logging.getLogger("stallscope.collect")
 _LARGEST_ID = 2**16 - 1  # columns ENGINE and DEVICE are uint16
+_LARGEST_REQUEST = 2**32 - 1
 
 
 class FactStore(Protocol):
@@ -149,6 +150,21 @@ class StoredNames:
         """
         return self._find("device", facts)
 
+    def requests(self, count: int) -> int:
+        """Return the first of so many request ids that were never given out.
+
+        Raises:
+            SourceError: The ids of this lake are used up, or none could be reserved on its disk.
+        """
+        try:
+            first = self._store.reserve("request", count)
+        except LakeError as error:
+            raise SourceError(str(error)) from error
+        if first + count - 1 > _LARGEST_REQUEST:
+            msg = f"all {_LARGEST_REQUEST} request ids of this lake are used up"
+            raise SourceError(msg)
+        return first
+
     def known(self, kind: str, number: int) -> Row | None:
         """Return the facts behind an id, or None when it was never given out.
 
@@ -201,6 +217,10 @@ class NamesOfOneSource:
     def device(self, facts: Row) -> int:
         """Return the id of a device."""
         return self._remember("device", self._names.device(facts))
+
+    def requests(self, count: int) -> int:
+        """Return the first of so many request ids."""
+        return self._names.requests(count)
 
     def _remember(self, kind: str, number: int) -> int:
         rows = self.rows.setdefault(kind, [])

@@ -9,12 +9,13 @@ from importlib.metadata import PackageNotFoundError, version
 
 from collector.collection import Collection, Outlets
 from collector.endpoints import Heartbeat, Readiness, listen, routes_of
+from collector.gpu_orders import GpuOrders
 from collector.log_lines import start_logging
 from collector.names import NamesOfOneSource, PassingStore, StoredNames
 from collector.readiness import why_not_ready
-from collector.registry import SOURCES, Links, build_source
+from collector.registry import SOURCES, BrokenSource, Links, build_source
 from collector.single_reading import Named, SourceReport, read_each
-from collector.source import Machine, Names, NoData, Reading, SourceError
+from collector.source import Machine, Names, NoData, Reading, Source, SourceError
 from collector.source_loop import describe_crash
 from stallscope.clock import Clock, SystemClock
 from stallscope.errors import LakeError
@@ -23,6 +24,7 @@ from stallscope.schema import SCHEMA_VERSION
 from stallscope.settings import Settings
 from stallscope.storage.publisher import Publisher
 from stallscope.storage.retention import Limits
+from stallscope.storage.shared_facts import SharedFacts
 from stallscope.storage.writer import Writer, WriterHealth, WriterOptions
 from stallscope.units import US_PER_SECOND
 
@@ -110,7 +112,7 @@ def read_once(settings: Settings) -> list[SourceReport]:
     """
     clock = SystemClock()
     names = StoredNames(PassingStore(), clock)
-    links = Links()
+    links = Links(looks_only=True)
     sources = []
     for entry in SOURCES:
         own = NamesOfOneSource(names, clock)
@@ -128,20 +130,40 @@ def _collect(
 ) -> None:
     names = StoredNames(writer, clock)
     machine = _machine(settings, clock, names)
-    links = Links()
+    links = Links(ceilings=SharedFacts(writer.layout, "link_ceiling").rows)
     sources = [build_source(entry, machine, settings, links) for entry in SOURCES]
     page = Page(names.known, clock, _build_labels(settings.host.name))
     heartbeat = Heartbeat(clock)
     readiness = Readiness(lambda: why_not_ready(writer, clock), clock)
     outlets = Outlets(writer.append, page.observe, writer.health, heartbeat.beat)
-    collection = Collection([*sources, CatalogSource(publisher, clock)], outlets, clock)
+    services = [CatalogSource(publisher, clock), *_exports(settings, page, clock)]
+    collection = Collection([*sources, *services], outlets, clock)
     listen_at = (settings.collect.listen_address, settings.collect.listen_port)
-    listener = listen(listen_at, routes_of(page, heartbeat, readiness), settings.collect.token)
+    routes = routes_of(page, heartbeat, readiness, GpuOrders(links.gpu_requests, clock))
+    listener = listen(listen_at, routes, settings.collect.token)
     try:
         collection.run(stop)
     finally:
         if listener is not None:
             listener.close()
+
+
+def _exports(settings: Settings, page: Page, clock: Clock) -> list[Source]:
+    """Return what sends our own metrics; nothing where no setting says where to."""
+    endpoint, headers = settings.otlp.export_endpoint, settings.otlp.export_headers
+    if endpoint is None:
+        return []
+    try:
+        from collector.otlp_export import OtlpExport  # noqa: PLC0415 - only who wants it pays
+
+        facts = _build_labels(settings.host.name)
+        resource = {"host.name": facts["host"], "service.version": facts["version"]}
+        return [OtlpExport(page, clock, endpoint, headers=headers, resource=resource)]
+    except Exception as error:  # noqa: BLE001 - metrics that are not sent must not end the collector
+        missing = isinstance(error, ImportError)
+        hint = "needs stallscope[otlp]" if missing else "cannot be used"
+        reason = f"otlp.export_endpoint {hint}: {error}"
+        return [BrokenSource("otlp_export", reason)]
 
 
 def _tell_end(health: WriterHealth) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
@@ -40,11 +40,15 @@ class Reading:
         rows: Rows per table name; columns that are left out are NULL.
         rejects: Input lines that were refused; their neighbours are in ``rows``.
         reason: Empty when all went well, else what is missing: the source is then partial.
+        dropped: Rows that were thrown away or never came, since the reading before.
+        interval_us: Pace of these rows where it is not the source's: it says when they are stale.
     """
 
     rows: Mapping[str, Rows]
     rejects: int = 0
     reason: str = ""
+    dropped: int = 0
+    interval_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +58,12 @@ class NoData:
     Attributes:
         state: Why, in one word.
         reason: One sentence for people: what exactly, and what to do.
+        rest_us: How long to rest before asking again; None for what is usual in that state.
     """
 
     state: State
     reason: str
+    rest_us: int | None = None
 
 
 class SourceError(Exception):
@@ -81,6 +87,9 @@ class Names(Protocol):
         Args:
             facts: Columns of table device without ``wall_us`` and ``device``.
         """
+
+    def requests(self, count: int) -> int:
+        """Return the first of so many request ids that are nobody else's, now and later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +139,14 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Give back what the source holds open."""
+
+
+@runtime_checkable
+class Receiving(Protocol):
+    """What a source has besides, when others send to it and are told that it arrived.
+
+    At the end of a run nothing more is let in, and then the source is read once more.
+    """
+
+    def stop_receiving(self) -> None:
+        """Let nothing more in; what came already is still there for the last reading."""

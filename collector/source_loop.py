@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import traceback
@@ -9,11 +10,13 @@ from collections.abc import Callable
 
 from collector.health import Outcome, Tally
 from collector.pace import Pace
-from collector.source import NoData, Reading, Source, SourceError, State
+from collector.source import NoData, Reading, Receiving, Source, SourceError, State
 from stallscope.clock import Clock
 from stallscope.units import NS_PER_US, US_PER_SECOND
 
+_LOG = logging.getLogger("stallscope.collect")
 _LONGEST_BACKOFF_US = 30 * US_PER_SECOND
+_LONGEST_SLEEP_US = US_PER_SECOND  # a source may want another pace while its loop waits
 _REST_US = {
     State.NOT_FOUND: 2 * US_PER_SECOND,
     State.GONE: 2 * US_PER_SECOND,
@@ -49,10 +52,16 @@ class SourceLoop:
         """Poll on every tick until ``stop`` is set. Never raises."""
         now_us = self._clock.now().mono_us
         pace = Pace(self.source.interval_us, now_us)
-        while not stop.wait(pace.wait_us(now_us) / US_PER_SECOND):
+        while not stop.wait(min(pace.wait_us(now_us), _LONGEST_SLEEP_US) / US_PER_SECOND):
+            now_us = self._clock.now().mono_us
+            pace.follow(self.source.interval_us, now_us)
+            if pace.wait_us(now_us) > 0:
+                continue
             pause_us = self.poll(pace)
             now_us = self._clock.now().mono_us
             pace.rest(now_us, pause_us)
+        if isinstance(self.source, Receiving):
+            self._poll_last(self.source, pace)
 
     def poll(self, pace: Pace) -> int:
         """Poll once and report it.
@@ -68,6 +77,14 @@ class SourceLoop:
         self._tally.end(self._clock.now().mono_us, outcome, cpu_us)
         return self._rest_us(outcome)
 
+    def _poll_last(self, source: Receiving, pace: Pace) -> None:
+        """Deliver what somebody was told had arrived since the poll before."""
+        try:
+            source.stop_receiving()
+        except Exception as error:  # noqa: BLE001 - what came is there all the same
+            _LOG.warning("%s: still receives: %s", self.source.name, describe_crash(error))
+        self.poll(pace)
+
     def _read(self) -> Outcome:
         try:
             result = self.source.read()
@@ -81,7 +98,8 @@ class SourceLoop:
     def _rest_us(self, outcome: Outcome) -> int:
         if not outcome.failed:
             self._failures_in_a_row = 0
-            return _REST_US.get(outcome.state, 0)
+            usual_us = _REST_US.get(outcome.state, 0)
+            return usual_us if outcome.rest_us is None else outcome.rest_us
         self._failures_in_a_row += 1
         doublings = min(self._failures_in_a_row - 1, 30)
         return min(self.source.interval_us << doublings, _LONGEST_BACKOFF_US)
@@ -95,9 +113,9 @@ def judge(result: Reading | NoData, rows: int) -> Outcome:
         rows: How many rows were delivered.
     """
     if isinstance(result, NoData):
-        return Outcome(result.state, result.reason)
+        return Outcome(result.state, result.reason, rest_us=result.rest_us)
     state = State.PARTIAL if result.reason else State.WORKING
-    return Outcome(state, result.reason, rows, result.rejects)
+    return Outcome(state, result.reason, rows, result.rejects, dropped=result.dropped)
 
 
 def describe_crash(error: BaseException) -> str:

@@ -21,6 +21,8 @@ COMMANDS: Mapping[str, str] = {
     "up": "collect and serve the dashboard until stopped",
     "collect": "read every source into the lake until stopped, or once to the screen",
     "dashboard": "serve the pages",
+    "calibrate": "measure what each GPU's host link achieves, one GPU after the other",
+    "topology": "what hangs where: GPUs, NVMe, NICs, links, NUMA nodes, engines",
     "doctor": "what works here, what does not, why, and what to do",
     "sql": "one SELECT over the lake, to the screen or into a file",
     "lake": "what lies in the lake, whether it is sound, and its upkeep",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stallscope.histogram import ZERO_BUCKET, bucket_of, buckets_of
 from stallscope.schema import arrow_schema
@@ -42,8 +43,9 @@ def _count_gaps(counts: Counter[_Key], rows: pa.Table) -> None:
 
 
 def _count_steps(counts: Counter[_Key], rows: pa.Table) -> None:
-    """Add the gap of each step once per request that got an output."""
-    known = rows.filter(rows.column("itl_us").is_valid())
+    """Add the gap of each step, and of each of its outliers, once per request that had it."""
+    has_outputs = pc.greater(rows.column("outputs"), 0)
+    known = rows.filter(pc.and_(rows.column("itl_us").is_valid(), has_outputs))
     _count(counts, "step", known, known.column("outputs").to_numpy().astype(np.int64))
 
 

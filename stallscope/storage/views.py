@@ -58,7 +58,11 @@ def relation(table: Table, entries: Sequence[Entry], segments: Path) -> str:
 
 
 def _read(table: Table, version: int, files: Sequence[Path]) -> str:
-    """Return the SELECT over files that one schema version wrote."""
+    """Return the SELECT over files that one schema version wrote.
+
+    Each column names where it comes from: in a macro, DuckDB takes a bare name in a view for a
+    parameter of the macro as well, and refuses `step_us` of engine_step as ambiguous.
+    """
     columns = ", ".join(
         f"CAST(NULL AS {SQL[column.kind]}) AS {quoted(column.name)}"
         if version < column.since
@@ -66,12 +70,12 @@ def _read(table: Table, version: int, files: Sequence[Path]) -> str:
         for column in table.columns
     )
     listed = ", ".join(text(str(file)) for file in files)
-    return f"SELECT {columns} FROM read_parquet([{listed}])"
+    return f"SELECT {columns} FROM read_parquet([{listed}]) AS stored"
 
 
 def _column(stored: str, name: str) -> str:
     """Return a stored column under its name of today."""
-    return stored if stored == quoted(name) else f"{stored} AS {quoted(name)}"
+    return f"stored.{stored}" if stored == quoted(name) else f"stored.{stored} AS {quoted(name)}"
 
 
 def _empty(table: Table) -> str:

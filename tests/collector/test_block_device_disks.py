@@ -230,6 +230,8 @@ def test_an_nvme_is_described_as_sysfs_describes_it(fake: FakeMachine) -> None:
         "scheduler": "none",
         "block_bytes": 4096,
         "counted": True,
+        "gpu_index": None,
+        "driver": None,
     }
 
 

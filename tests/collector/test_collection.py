@@ -204,3 +204,16 @@ def test_slow_sources_stay_fresh_for_their_own_pace() -> None:
     with _running(lake, [slow]):
         _wait(lambda: lake.store.health_of("slow"))
     assert ("source_health", 10 * SECOND) in lake.shown
+
+
+def test_rows_of_another_pace_are_shown_with_theirs_and_losses_are_counted() -> None:
+    def slow() -> Reading:
+        return Reading(one_row().rows, dropped=7, interval_us=10 * SECOND)
+
+    lake = _Lake()
+    source = ScriptedSource([slow, one_row], name="slow")
+    with _running(lake, [source]):
+        _wait(lambda: len(lake.shown) > 1 and lake.store.health_of("slow"))
+    paces = [interval_us for table, interval_us in lake.shown if table == "host_pressure"]
+    assert paces[:2] == [10 * SECOND, source.interval_us]
+    assert sum(int(str(row["dropped"])) for row in lake.store.health_of("slow")) == 7

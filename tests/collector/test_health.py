@@ -39,7 +39,7 @@ def test_nothing_is_said_before_the_first_poll_is_over() -> None:
 def test_polls_of_a_second_add_up() -> None:
     tally = _tally()
     _poll(tally, 0, 100)
-    _poll(tally, 1_000, 300, Outcome(State.WORKING, rows=2, rejects=4))
+    _poll(tally, 1_000, 300, Outcome(State.WORKING, rows=2, rejects=4, dropped=5))
     assert tally.take_row(_at(1)) == {
         "wall_us": WALL,
         "mono_us": SECOND,
@@ -50,7 +50,7 @@ def test_polls_of_a_second_add_up() -> None:
         "rows": 5,
         "rejects": 4,
         "failures": 0,
-        "dropped": 0,
+        "dropped": 5,
         "read_mean_us": 200,
         "read_max_us": 300,
         "lag_us": 0,
@@ -154,6 +154,7 @@ def test_a_part_that_is_not_polled_leaves_poll_columns_empty() -> None:
             reason=st.text(max_size=5),
             rows=st.integers(0, 1_000),
             rejects=st.integers(0, 1_000),
+            dropped=st.integers(0, 1_000),
         ),
         max_size=30,
     ),
@@ -174,6 +175,7 @@ def test_nothing_is_lost_or_counted_twice(polls: list[Outcome], taken_after: set
     assert total("reads") == len(polls)
     assert total("rows") == sum(outcome.rows for outcome in polls)
     assert total("rejects") == sum(outcome.rejects for outcome in polls)
+    assert total("dropped") == sum(outcome.dropped for outcome in polls)
     assert total("failures") == sum(outcome.state is State.FAILED for outcome in polls)
     assert total("cpu_us") == 7 * len(polls)
 

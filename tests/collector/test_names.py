@@ -97,6 +97,21 @@ def test_ids_end_where_their_column_ends() -> None:
         names.device({**_DISK, "name": "nvme1n1"})
 
 
+def test_request_ids_come_in_blocks_that_never_overlap() -> None:
+    names, _ = _names()
+    own = NamesOfOneSource(names, ManualClock())
+    firsts = [names.requests(1_000), own.requests(10), names.requests(1_000)]
+    assert firsts == [1, 1_001, 1_011]
+
+
+def test_request_ids_end_where_their_column_ends() -> None:
+    names, store = _names()
+    store.reserved["request"] = 2**32 - 10
+    assert names.requests(10) == 2**32 - 10
+    with pytest.raises(SourceError, match="all 4294967295 request ids"):
+        names.requests(1)
+
+
 def test_a_full_disk_is_a_failure_of_the_source() -> None:
     class _Full(MemoryStore):
         def reserve(self, kind: str, count: int = 1, /) -> int:
@@ -105,6 +120,8 @@ def test_a_full_disk_is_a_failure_of_the_source() -> None:
     names, _ = _names(_Full())
     with pytest.raises(SourceError, match=r"cannot reserve 1 engine\. Free space"):
         names.engine(_ENGINE)
+    with pytest.raises(SourceError, match=r"cannot reserve 5 request\. Free space"):
+        names.requests(5)
 
 
 def test_damaged_names_cost_old_ids_but_not_the_start(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import collector
-from collector import registry, runner
+from collector import otlp_export, registry, runner
 from collector.registry import SOURCES, Entry, Links, build_source
 from collector.source import Source, SourceError
 from stallscope.schema import TABLES
@@ -17,7 +17,7 @@ from stallscope.settings import Settings, load
 from tests.collector.fake_machine import FakeMachine
 
 _TESTS = Path(__file__).resolve().parent
-_MACHINERY = {registry.BrokenSource, runner.CatalogSource}
+_MACHINERY = {registry.BrokenSource, runner.CatalogSource, otlp_export.OtlpExport}
 
 
 @pytest.fixture
@@ -63,7 +63,8 @@ def test_every_table_of_a_source_is_in_the_schema_and_has_one_writer(
 ) -> None:
     tables = Counter(table for source in built.values() for table in source.tables)
     assert set(tables) <= set(TABLES)
-    assert [table for table, writers in tables.items() if writers > 1] == []
+    shared = {"request", "request_name"}  # told by taps and by traces; column level says which
+    assert {table for table, writers in tables.items() if writers > 1} <= shared
 
 
 def test_every_source_has_a_pace_and_a_deadline(built: dict[str, Source]) -> None:
@@ -91,6 +92,7 @@ def test_paces_come_from_the_settings(tmp_path: Path) -> None:
         "sources.host_interval_ms": "500",
         "sources.process_interval_ms": "2000",
         "sources.scrape_interval_ms": "10000",
+        "sources.gpu_interval_ms": "5000",
     }
     settings = load(None, {"HOME": str(tmp_path)}, flags)
     machine = FakeMachine(tmp_path / "machine").machine
@@ -101,6 +103,22 @@ def test_paces_come_from_the_settings(tmp_path: Path) -> None:
     assert paces["host_pressure"] == 500_000
     assert paces["engine_process"] == 2_000_000
     assert paces["engine_metrics"] == 10_000_000
+    assert paces["gpu_link"] == paces["gpu_state"] == 5_000_000
+
+
+def test_gpu_sources_share_one_child_and_one_set_of_requests(
+    tmp_path: Path, settings: Settings
+) -> None:
+    machine = FakeMachine(tmp_path / "machine")
+    links = Links()
+    made = {entry.name: build_source(entry, machine.machine, settings, links) for entry in SOURCES}
+    process = links.nvml
+    assert process is not None
+    links.gpu_requests.burst(5, machine.clock.mono_us)
+    assert made["gpu_link"].interval_us == 200_000
+    for source in made.values():
+        source.close()
+    assert links.join_nvml(machine.clock) is process
 
 
 def test_a_source_that_cannot_be_made_fails_with_the_reason(

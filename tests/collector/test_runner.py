@@ -43,6 +43,7 @@ def settings(tmp_path: Path, machine: FakeMachine) -> Settings:
         "host.sys": str(machine.sys),
         "collect.listen_port": str(_free_port()),
         "discovery.enabled": "false",
+        "taps.enabled": "false",
     }
     return load(None, {"HOME": str(tmp_path)}, flags)
 

@@ -82,6 +82,7 @@ def settings(tmp_path: Path, engine: _Engine) -> Iterator[Settings]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = str(probe.getsockname()[1])
     flags = {"lake.path": str(tmp_path / "lake"), "collect.listen_port": port}
+    flags |= {"taps.enabled": "false"}
     loaded = load(None, {"HOME": str(tmp_path)}, flags)
     wanted = dataclasses.replace(loaded, engines=(EngineTarget("chat", engine.url),))
     stop = threading.Event()

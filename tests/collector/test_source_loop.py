@@ -44,6 +44,12 @@ def test_no_data_is_an_answer_and_no_failure() -> None:
     assert rests == [30 * SECOND]
 
 
+def test_a_source_may_say_how_long_to_rest() -> None:
+    answer = NoData(State.DISABLED, "let go of", rest_us=0)
+    _, rests = _poll(ScriptedSource([lambda: answer]))
+    assert rests == [0]
+
+
 def test_an_engine_that_is_not_there_is_looked_for_again_soon() -> None:
     _, rests = _poll(ScriptedSource([lambda: NoData(State.NOT_FOUND, "no engine")]))
     assert rests == [2 * SECOND]
@@ -87,3 +93,57 @@ def test_a_loop_outlives_its_crashes_and_stops_when_told() -> None:
     assert row is not None
     assert (row["state"], row["failures"]) == ("working", 1)
     assert row["reads"] == source.reads >= 5
+
+
+def test_a_loop_follows_a_source_that_wants_another_pace() -> None:
+    source = ScriptedSource([one_row], interval_us=3_600 * SECOND)
+    stop = threading.Event()
+    loop = SourceLoop(source, Tally("scripted", SECOND), _count, SystemClock())
+    thread = threading.Thread(target=loop.run, args=(stop,), daemon=True)
+    thread.start()
+    give_up = time.monotonic() + 20
+    while source.reads < 1 and time.monotonic() < give_up:
+        time.sleep(0.002)
+    source.interval_us = 5_000
+    while source.reads < 4 and time.monotonic() < give_up:
+        time.sleep(0.002)
+    stop.set()
+    thread.join(10)
+    assert source.reads >= 4
+
+
+class _ReceivingSource(ScriptedSource):
+    """Holds a row that came while nobody looked, until the last reading."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__([self._take], interval_us=3_600 * SECOND)
+        self.is_open = True
+        self.error = error
+
+    def _take(self) -> Reading:
+        return Reading({}) if self.is_open else one_row()
+
+    def stop_receiving(self) -> None:
+        self.is_open = False
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [None, OSError("still open")])
+def test_what_was_received_before_the_end_is_read_at_the_end(error: Exception | None) -> None:
+    source = _ReceivingSource(error)
+    tally = Tally(source.name, source.deadline_us)
+    stop = threading.Event()
+    stop.set()
+    SourceLoop(source, tally, _count, SystemClock()).run(stop)
+    row = tally.take_row(SystemClock().now())
+    assert row is not None
+    assert (source.reads, row["rows"], row["state"]) == (1, 1, "working")
+
+
+def test_a_source_that_nobody_sends_to_is_not_read_at_the_end() -> None:
+    source = ScriptedSource([one_row], interval_us=3_600 * SECOND)
+    stop = threading.Event()
+    stop.set()
+    SourceLoop(source, Tally(source.name, source.deadline_us), _count, SystemClock()).run(stop)
+    assert source.reads == 0
