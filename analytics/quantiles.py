@@ -75,7 +75,9 @@ def exact_itl(
     until_us: int,
     source: str,
 ) -> dict[Key, Interval]:
-    """Return inter-token latency per engine from its best exact level, where it has one.
+    """Return inter-token latency per engine from its best exact level, where that covers the range.
+
+    An engine whose tap came or went within the range lacks: half a range has no tail of the whole.
 
     Args:
         connection: Sees ``source`` and the module itl_quantile.
@@ -86,11 +88,37 @@ def exact_itl(
     """
     found = connection.execute(
         "SELECT engine, level, quantile, lower_us, upper_us, value_us, observations "
-        "FROM itl_quantile($quantiles, $since, $until, source := $source) "
-        "WHERE level <> 'scrape' ORDER BY level",  # 'gap' before 'step': the better one stays
+        "FROM itl_per_output($quantiles, $since, $until, source := $source) "
+        "WHERE level <> 'scrape'",
         {"quantiles": list(quantiles), "since": since_us, "until": until_us, "source": source},
     ).fetchall()
     return {
         (engine, "itl_us", quantile): Interval(lower, upper, observations, level, value)
         for engine, level, quantile, lower, upper, value, observations in found
+    }
+
+
+def exact_ttft(
+    connection: duckdb.DuckDBPyConnection,
+    quantiles: Iterable[float],
+    since_us: int,
+    until_us: int,
+) -> dict[Key, Interval]:
+    """Return time to first token per engine as its plugin measured it, where that covers the range.
+
+    Args:
+        connection: Sees first_token and itl_1s, and the modules itl_quantile and ttft_quantile.
+        quantiles: 0 to 1.
+        since_us: First moment.
+        until_us: Moment after the last one.
+    """
+    found = connection.execute(
+        "SELECT engine, quantile, value_us, observations FROM ttft_quantile($quantiles, $since, "
+        "$until) SEMI JOIN (SELECT engine FROM itl_levels($since, $until) "
+        "WHERE level = 'step' AND is_enough) USING (engine)",
+        {"quantiles": list(quantiles), "since": since_us, "until": until_us},
+    ).fetchall()
+    return {
+        (engine, "ttft_us", quantile): Interval(value, value, observations, "step", float(value))
+        for engine, quantile, value, observations in found
     }

@@ -17,8 +17,23 @@ from stallscope.storage.views import view_statement
 S = 1_000_000
 Rows = Mapping[str, Sequence[Mapping[str, object]]]
 
-
-_NAMED_BY_VIEWS = ("engine_histogram", "engine_metrics")
+_NAMED_BY_LIBRARY = (
+    "engine_histogram",
+    "engine_metrics",
+    "engine_step",
+    "first_token",
+    "token_gap",
+    "request",
+    "itl_1s",
+    "gpu_link",
+    "gpu_link_1m",
+    "pcie_uplink",
+    "copy_event",
+    "link_ceiling",
+    "topology",
+    "topology_finding",
+)
+"""Tables that views and macros name: DuckDB looks for them when they are defined."""
 
 
 def empty_views(names: Iterable[str] = TABLES) -> list[str]:
@@ -28,22 +43,30 @@ def empty_views(names: Iterable[str] = TABLES) -> list[str]:
 
 @contextmanager
 def lake_of(
-    rows: Rows, others: Iterable[str] = _NAMED_BY_VIEWS
+    rows: Rows, others: Iterable[str] = _NAMED_BY_LIBRARY, modules: Iterable[str] = ()
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a connection that sees these rows, and the other tables empty."""
+    """Give a connection that sees these rows, the other tables empty, and modules of the library.
+
+    Without modules it has all of them. What names few needs few tables, and is there sooner.
+    """
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
         for statement in empty_views(others):
             connection.execute(statement)
-        for table, of_table in rows.items():
-            stored = pa.Table.from_batches([to_batch(table, of_table)])
-            connection.register(f"rows_of_{table}", stored)
-            connection.execute(
-                f"CREATE OR REPLACE VIEW {table} AS "
-                f"SELECT *, make_timestamp(wall_us) AS time FROM rows_of_{table}"
-            )
-        for statement in library_statements():
+        fill(connection, rows)
+        for statement in library_statements(*modules):
             connection.execute(statement)
         yield connection
+
+
+def fill(connection: duckdb.DuckDBPyConnection, rows: Rows) -> None:
+    """Put other rows into tables; for properties, which ask one lake again and again."""
+    for table, of_table in rows.items():
+        stored = pa.Table.from_batches([to_batch(table, of_table)])
+        connection.register(f"rows_of_{table}", stored)
+        connection.execute(
+            f"CREATE OR REPLACE VIEW {table} AS "
+            f"SELECT *, make_timestamp(wall_us) AS time FROM rows_of_{table}"
+        )
 
 
 def histogram(

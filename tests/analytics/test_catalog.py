@@ -14,7 +14,9 @@ from analytics.facts import newest_facts
 from stallscope.errors import StallscopeError
 from stallscope.schema import TABLES
 from stallscope.sql.console import Limits, QueryFailedError, run_query
+from stallscope.storage.direct import seal_directly
 from stallscope.storage.layout import create_lake
+from stallscope.storage.reader import Lake
 from tests.analytics.memory_lake import empty_views, lake_of
 
 REPO = Path(__file__).resolve().parents[2]
@@ -28,6 +30,34 @@ TRY_ALL = [
     "SELECT * FROM latency_quantile('ttft_us', 0.99, 0, 10, source := 'engine_histogram_1m')",
     "SELECT * FROM itl_quantile([0.5], 0, 10, source := 'itl_60s', only_engine := 3)",
     "SELECT * FROM kv_hits(0, 10, step_us := 5, source := 'engine_metrics_1m')",
+    "SELECT * FROM copy_path(0, 10, step_us := 5, limit_ratio := 0.5, only_device := 1)",
+    "SELECT * FROM copy_path_minutes(0, 10)",
+    "SELECT * FROM uplinks(0, 10, step_us := 5)",
+    "SELECT * FROM link_ceilings(only_device := 1)",
+    "SELECT * FROM topology_now",
+    "SELECT * FROM topology_findings_now",
+    "SELECT * FROM itl_excess(0, 10, step_us := 5)",
+    "SELECT * FROM link_windows(0, 10)",
+    "SELECT * FROM copy_backlog(0, 10)",
+    "SELECT * FROM kv_copy_windows(0, 10, only_engine := 1)",
+    "SELECT * FROM copy_contention(0, 10, step_us := 5, only_engine := 1)",
+    "SELECT * FROM itl_levels(0, 10, source := 'itl_60s', enough_ratio := 0.5)",
+    "SELECT * FROM itl_per_output([0.5], 0, 10, step_us := 5, source := 'itl_10s')",
+    "SELECT * FROM itl_per_token([0.5, 0.99], 0, 10, step_us := 5, only_engine := 1)",
+    "SELECT * FROM ttft_quantile([0.5], 0, 10, step_us := 5)",
+    "SELECT tpot_us(900, 10), tpot_us(900, 1), tpot_us(NULL, 10), tpot_us(900, NULL)",
+    "SELECT * FROM requests(0, 10, only_engine := 1)",
+    "SELECT * FROM requests_by_class(0, 10, with_gaps := false)",
+    "SELECT * FROM kv_copies(0, 10, step_us := 5, ranks := 2)",
+    "SELECT * FROM kv_fetches(0, 10)",
+    "SELECT * FROM kv_hits_of_steps(0, 10, step_us := 5)",
+    "SELECT * FROM engine_work(0, 10, step_us := 5)",
+    "SELECT * FROM api_server_stall(0, 10, step_us := 5)",
+    "SELECT * FROM slowest_gaps(0, 10, at_most := 3, only_class := '2k', only_route := '/v1')",
+    "SELECT * FROM slowest_gaps(0, 10, together_us := 100000, only_engine := 1)",
+    "SELECT * FROM request_timeline(7, since_us := 0, until_us := 10, of_engine := 1)",
+    "SELECT * FROM request_timeline(7)",
+    "SELECT throttle_words(36), throttle_words(0), throttle_words(1099511627776)",
     "SELECT us_ago(INTERVAL '15 minutes') > 1700000000000000",
     "SELECT window_start_us(17, 5), bucket_upper_us(-1), bucket_middle_us(32767)",
 ]
@@ -71,6 +101,19 @@ def test_the_reader_needs_no_table_for_the_macros_it_uses() -> None:
     with duckdb.connect(":memory:") as connection:
         for statement in library_statements("histogram_quantile", "itl_quantile", "kv_hits"):
             connection.execute(statement)
+
+
+def test_parameters_are_never_taken_for_columns_of_stored_rows(tmp_path: Path) -> None:
+    """DuckDB refused `step_us := ...` where a view over files has a column of that name."""
+    create_lake(tmp_path / "lake")
+    row = {"wall_us": 7, "mono_us": 7, "engine": 1, "engine_mono_us": 7, "itl_us": 4, "outputs": 2}
+    seal_directly(tmp_path / "lake", {"engine_step": [row]}, sync=False)
+    lake = Lake(tmp_path / "lake")
+    with lake.connect(library=library_statements()) as connection:
+        found = connection.execute(
+            "SELECT wall_us, outputs FROM engine_work(0, 100, step_us := 5)"
+        ).fetchall()
+    assert found == [(5, 2)]
 
 
 def test_it_gives_the_same_on_the_older_duckdb(duckdb15: Path) -> None:

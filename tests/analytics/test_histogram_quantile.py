@@ -3,12 +3,20 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.analytics.memory_lake import S, histogram, lake_of, scrape
+from tests.analytics import memory_lake
+from tests.analytics.memory_lake import S, histogram, scrape
+
+lake_of = partial(
+    memory_lake.lake_of,
+    others=("engine_metrics", "engine_histogram"),
+    modules=("histogram_bucket", "histogram_quantile", "latency_quantile"),
+)
 
 BOUNDS = st.lists(st.integers(1, 5_000), min_size=1, max_size=8, unique=True).map(sorted)
 VALUES = st.lists(st.integers(0, 6_000), min_size=1, max_size=60)

@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stallscope.histogram import bucket_middle_us, bucket_of, bucket_upper_us, quantile_us
-from tests.analytics.memory_lake import S, lake_of
+from tests.analytics import memory_lake
+from tests.analytics.memory_lake import S
+
+lake_of = partial(memory_lake.lake_of, others=(), modules=("itl_quantile",))
 
 GAPS = st.lists(st.integers(0, 20_000_000), min_size=1, max_size=80)
 Q = st.sampled_from([0.01, 0.5, 0.9, 0.99, 0.999, 1.0])

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.analytics.memory_lake import S, lake_of, scrape
+from tests.analytics import memory_lake
+from tests.analytics.memory_lake import S, scrape
+
+lake_of = partial(memory_lake.lake_of, others=("engine_metrics",), modules=("kv_hits", "kv_hit"))
 
 NUMBER = st.one_of(st.none(), st.integers(0, 1_000))
 
