@@ -78,7 +78,12 @@ def banners(present: Present, usual: Usual, newest_us: int, now_us: int) -> list
     answer = _answer(present, usual, minute_words(present.until_us, now_us))
     if not stale:
         return [answer]
-    first = Banner(
+    return [stale_banner(newest_us, now_us), Banner("old", "Last known", answer.text)]
+
+
+def stale_banner(newest_us: int, now_us: int) -> Banner:
+    """Return what stands on top of a page whose data has stopped."""
+    return Banner(
         "stale",
         f"Stale, {formats.duration(now_us - newest_us)}",
         (
@@ -87,7 +92,6 @@ def banners(present: Present, usual: Usual, newest_us: int, now_us: int) -> list
         ),
         ("Data health", "data-health"),
     )
-    return [first, Banner("old", "Last known", answer.text)]
 
 
 def _answer(present: Present, usual: Usual, minute: str) -> Banner:
@@ -140,6 +144,8 @@ def is_worse(now: Interval, usual: Interval | None) -> bool:
     """Return whether a tail is longer than usual beyond doubt: the intervals do not even touch."""
     if usual is None or now.observations < _ENOUGH:
         return False
+    if (now.level == "gap") != (usual.level == "gap"):
+        return False  # what clients see is longer than what the engine sees, tap or no tap
     if now.value_us is not None and usual.value_us is not None:
         return now.value_us > 1.5 * usual.value_us
     return usual.upper_us is not None and now.lower_us >= usual.upper_us

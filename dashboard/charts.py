@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dashboard import formats
 from dashboard.ranges import Range, Windows
 from stallscope.units import US_PER_SECOND
 
@@ -47,6 +48,21 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """A line across a panel.
+
+    Attributes:
+        value: Where, in the panel's unit.
+        label: Its name at the right end.
+        breach: Fill what of the bold traces lies above it.
+    """
+
+    value: float
+    label: str
+    breach: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Gap:
     """A stretch of a panel of which nothing is known, and why."""
 
@@ -74,6 +90,7 @@ class Panel:
         floor: Smallest end of the y axis, so that noise does not fill the panel.
         missing: The word for a window without a value.
         gaps: Stretches of which nothing is known.
+        limits: Lines across it.
         reason: Why there is nothing to draw at all; empty when there is.
     """
 
@@ -91,6 +108,7 @@ class Panel:
     floor: float = 0
     missing: str = "no data"
     gaps: Sequence[Gap] = field(default_factory=tuple)
+    limits: Sequence[Limit] = field(default_factory=tuple)
     reason: str = ""
 
 
@@ -122,6 +140,16 @@ def figure(
     }
 
 
+def window_note(drawn: Sequence[Panel], span: Range) -> str:
+    """Return the line below panels: the zone and how long a window is."""
+    steps = sorted({panel.windows.step_us for panel in drawn if not panel.reason})
+    if not steps:
+        return "UTC"
+    lengths = formats.joined([formats.duration(step) for step in steps])
+    source = "each reading" if span.raw else "rollups"
+    return f"UTC, windows of {lengths} from {source}; bands reach from the smallest to the largest."
+
+
 def _panel(panel: Panel) -> dict[str, Any]:
     """Return a panel as the component reads it."""
     return {
@@ -145,6 +173,10 @@ def _panel(panel: Panel) -> dict[str, Any]:
         "gaps": [
             {"from": _seconds(g.since_us), "to": _seconds(g.until_us), "reason": g.reason}
             for g in panel.gaps
+        ],
+        "limits": [
+            {"value": limit.value, "label": limit.label, "breach": limit.breach}
+            for limit in panel.limits
         ],
         "series": [_trace(trace) for trace in panel.traces],
     }

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analytics.decimation import extremes
-from dashboard import formats
+from dashboard import exact_latency, formats
 from dashboard.charts import Gap, Panel, Trace, Values, gaps_of, last_known, on_windows
 from dashboard.data import Columns, columns
 from dashboard.engines import Engine
@@ -19,7 +19,7 @@ from dashboard.ranges import Range, Windows
 from dashboard.sampling import covered, spacing_us
 
 TABLES = ("engine_metrics", "engine_histogram")
-MODULES = ("histogram_quantile", "itl_quantile", "kv_hits")
+MODULES = ("histogram_quantile", *exact_latency.MODULES, "kv_hits")
 _TIERS = (
     ("device", "GPU", 0.25),
     ("host", "RAM", 0.55),
@@ -176,4 +176,4 @@ def _tier_traces(found: Columns, windows: Windows, *, stack: bool) -> list[Trace
 
 def needed_tables(span: Range) -> tuple[str, ...]:
     """Return the tables that `engine_panels` reads for a range."""
-    return (*(span.source(table) for table in TABLES), span.itl_source())
+    return (*(span.source(table) for table in TABLES), span.itl_source(), "first_token")

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
-import numpy as np
-import numpy.typing as npt
 
 from analytics.decimation import extremes
 from dashboard import formats
-from dashboard.charts import Gap, Panel, Trace, gaps_of, largest, last_known, on_windows
-from dashboard.data import Columns, columns
-from dashboard.ranges import Range, Windows
+from dashboard.charts import Panel, Trace, gaps_of, largest, last_known, on_windows
+from dashboard.data import columns
+from dashboard.device_traces import LINES, DeviceTraces
+from dashboard.ranges import Range
 from dashboard.sampling import covered, spacing_us
 from stallscope.units import US_PER_MS
 
 TABLES = ("block_device", "host_pressure")
-_LINES = 2
-"""Disks that get a line of their own; the others are drawn as one band."""
 _GAUGES = ("read_await_mean_us", "write_await_mean_us", "queue_mean")
 _PRESSURES = (
     ("memory_some_ratio", "memory", "rest", ""),
@@ -30,63 +26,10 @@ _PRESSURES = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Disks:
-    """Extremes of all disks per window."""
+class _Disks(DeviceTraces):
+    """Extremes of all disks per window, and their names by device id."""
 
-    windows: Windows
-    found: Columns
     names: Mapping[int, str]
-    gaps: Sequence[Gap]
-
-    def hottest(self, gauge: str) -> list[int]:
-        """Return the disks with the largest values of a gauge, the hottest first."""
-        peaks = {
-            device: _peak(self.found[f"{gauge}_high"][self.found["device"] == device])
-            for device in np.unique(self.found["device"]).tolist()
-        }
-        return sorted(peaks, key=lambda device: (-peaks[device], device))
-
-    def trace(self, gauge: str, device: int, scale: float, label: str, **look: Any) -> Trace:  # noqa: ANN401
-        """Return one disk as its largest value per window, with a band down to the smallest."""
-        mine = self.found["device"] == device
-        wall = self.found["wall_us"][mine]
-        return Trace(
-            label,
-            on_windows(self.windows, wall, self.found[f"{gauge}_high"][mine], scale),
-            on_windows(self.windows, wall, self.found[f"{gauge}_low"][mine], scale),
-            **look,
-        )
-
-    def band(self, gauge: str, devices: Sequence[int], scale: float) -> Trace:
-        """Return several disks as one band from the smallest to the largest value."""
-        mine = np.isin(self.found["device"], devices)
-        wall = self.found["wall_us"][mine]
-        high, low = self.found[f"{gauge}_high"][mine], self.found[f"{gauge}_low"][mine]
-        label = f"{len(devices)} other" if len(devices) == 1 else f"{len(devices)} others"
-        return Trace(
-            label,
-            on_windows(self.windows, *_folded(wall, high, np.fmax), scale),
-            on_windows(self.windows, *_folded(wall, low, np.fmin), scale),
-            style="rest",
-            fill=0.22,
-            band_only=True,
-        )
-
-
-def _peak(values: npt.NDArray[Any]) -> float:
-    """Return the largest value, or -1 when none is known."""
-    known = values[~np.isnan(values.astype(np.float64))]
-    return float(known.max()) if len(known) else -1.0
-
-
-def _folded(
-    wall_us: npt.NDArray[np.int64], values: npt.NDArray[Any], fold: np.ufunc
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return one value per window out of several disks' values; NaN only where all are."""
-    moments, position = np.unique(wall_us, return_inverse=True)
-    folded = np.full(len(moments), np.nan)
-    fold.at(folded, position, values.astype(np.float64))
-    return moments, folded
 
 
 def host_panels(
@@ -118,7 +61,7 @@ def _read_disks(
     )
     found = columns(connection, sql)
     gaps = gaps_of(windows, covered(found, windows), span.until_us, "no reading of any disk")
-    return _Disks(windows, found, names, gaps)
+    return _Disks(windows, found, gaps, names)
 
 
 def _latency(disks: _Disks) -> Panel:
@@ -126,8 +69,8 @@ def _latency(disks: _Disks) -> Panel:
     order = disks.hottest("read_await_mean_us")
     scale = 1 / US_PER_MS
     traces = []
-    if order[_LINES:]:
-        traces.append(disks.band("read_await_mean_us", order[_LINES:], scale))
+    if order[LINES:]:
+        traces.append(disks.band("read_await_mean_us", order[LINES:], scale))
     traces += [
         disks.trace(
             "write_await_mean_us", device, scale, f"{_name(disks, device)} write", style="second"
@@ -167,7 +110,7 @@ def _hottest_last(
             bold=place == 0,
             style="main" if place == 0 else "rest",
         )
-        for place, device in enumerate(order[:_LINES])
+        for place, device in enumerate(order[:LINES])
     ]
     return lines[::-1]
 
@@ -175,7 +118,7 @@ def _hottest_last(
 def _queue(disks: _Disks) -> Panel:
     """Return the panel of disk queues."""
     order = disks.hottest("queue_mean")
-    traces = [disks.band("queue_mean", order[_LINES:], 1.0)] if order[_LINES:] else []
+    traces = [disks.band("queue_mean", order[LINES:], 1.0)] if order[LINES:] else []
     traces += _hottest_last(disks, order, "queue_mean", 1.0, colour="nvme_queue", suffix="")
     return Panel(
         key="disk_queue",

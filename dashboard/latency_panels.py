@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from dashboard import formats
+from dashboard import exact_latency, formats
 from dashboard.charts import (
     Gap,
     Panel,
     Trace,
     Values,
     last_interval,
-    last_known,
     on_windows,
     short,
 )
@@ -57,26 +56,59 @@ def latency_panels(
     """Return one panel per latency, each from the best level there is.
 
     Args:
-        connection: Sees the histogram and itl tables and the modules histogram_quantile and
-            itl_quantile.
+        connection: Sees the histogram and itl tables, first_token where rows are read one by one,
+            and the modules histogram_quantile, itl_quantile and ttft_quantile.
         known: The engine.
         span: Range to show.
         windows: Shortest windows that make sense, from how often the engine is scraped.
         gaps: Stretches in which it was not scraped.
     """
-    exact = _exact_itl(connection, known.engine, span) if known.exact else None
-    asked = [family for family, *_ in _FAMILIES if exact is None or family != "itl_us"]
-    wide = {
-        family: span.windows(max(windows.step_us, _enough_us(known.rates.get(family, 0.0), span)))
-        for family in asked
-    }
-    found = _interval_traces(connection, known.engine, span, wide)
+    itl = exact_latency.read_itl(connection, known.engine, span) if known.exact else None
+    asked = [family for family, *_ in _FAMILIES if itl is None or family != "itl_us"]
+    wide = {family: _wide(known, span, windows, family) for family in asked}
+    exact = {"itl_us": itl, "ttft_us": _exact_ttft(connection, known, span, wide["ttft_us"])}
+    left = {family: wide[family] for family in asked if exact.get(family) is None}
+    found = _interval_traces(connection, known.engine, span, left)
     return [
         _scraped_panel(known.engine, title, height, wide[family], found[family], family, gaps)
-        if family in found or exact is None
-        else _exact_panel(exact, known.engine, title, height, gaps)
+        if (measured := exact.get(family)) is None
+        else exact_latency.exact_panel(measured, family, (title, height), known.engine, gaps)
         for family, title, height in _FAMILIES
     ]
+
+
+def _exact_ttft(
+    connection: duckdb.DuckDBPyConnection, known: Known, span: Range, windows: Windows
+) -> exact_latency.Exact | None:
+    """Return exact time to first token; of hours and days there is none, for want of a rollup."""
+    if not known.exact or not span.raw:
+        return None
+    return exact_latency.read_ttft(connection, known.engine, span, windows)
+
+
+def _wide(known: Known, span: Range, windows: Windows, family: str) -> Windows:
+    """Return windows that hold enough observations of a family."""
+    return span.windows(max(windows.step_us, _enough_us(known.rates.get(family, 0.0), span)))
+
+
+def itl_panel(
+    connection: duckdb.DuckDBPyConnection, known: Known, span: Range, windows: Windows
+) -> Panel:
+    """Return the panel of inter-token latency alone, from the best level there is.
+
+    Args:
+        connection: Sees the tables and modules that `latency_panels` needs.
+        known: The engine.
+        span: Range to show.
+        windows: Shortest windows that make sense.
+    """
+    family, title, height = _FAMILIES[0]
+    exact = exact_latency.read_itl(connection, known.engine, span) if known.exact else None
+    if exact is not None:
+        return exact_latency.exact_panel(exact, family, (title, height), known.engine, ())
+    wide = _wide(known, span, windows, family)
+    traces = _interval_traces(connection, known.engine, span, {family: wide})[family]
+    return _scraped_panel(known.engine, title, height, wide, traces, family, ())
 
 
 def _scraped_panel(  # noqa: PLR0913, PLR0917 - one panel, all of it given
@@ -198,63 +230,3 @@ def _latency_alt(title: str, engine: Engine, traces: Sequence[Trace], unit: str)
     newest = formats.interval(low * to_us, None if high is None else high * to_us)
     worst = formats.latency(max(lows) * to_us)
     return f"{title} of {engine.name}: p99 lies at {newest} now; at its worst above {worst}."
-
-
-def _exact_itl(
-    connection: duckdb.DuckDBPyConnection, engine: Engine, span: Range
-) -> tuple[Windows, str, Columns] | None:
-    """Return exact inter-token latency per window with its level, or None without any."""
-    windows = span.windows(10_000_000 if span.itl_source() == "itl_10s" else 0)
-    found = columns(
-        connection,
-        "SELECT wall_us, level, quantile, value_us FROM itl_quantile([0.5, 0.99, 0.999], $since, "
-        "$until, step_us := $step, source := $source, only_engine := $engine) "
-        "WHERE level <> 'scrape'",
-        {
-            "since": windows.start_us,
-            "until": span.until_us,
-            "step": windows.step_us,
-            "source": span.itl_source(),
-            "engine": engine.id,
-        },
-    )
-    levels = set(found["level"].tolist())
-    if not levels:
-        return None
-    level = "step" if "step" in levels else "gap"
-    mine = found["level"] == level
-    return windows, level, {name: values[mine] for name, values in found.items()}
-
-
-def _exact_panel(
-    exact: tuple[Windows, str, Columns],
-    engine: Engine,
-    title: str,
-    height: int,
-    gaps: Sequence[Gap],
-) -> Panel:
-    """Return the panel of inter-token latency that was measured gap by gap."""
-    windows, level, found = exact
-    traces = []
-    for quantile, style in ((0.999, "p999"), (0.5, "p50"), (0.99, "p99")):
-        mine = found["quantile"] == quantile
-        values = on_windows(windows, found["wall_us"][mine], found["value_us"][mine], 1 / US_PER_MS)
-        label = "p99.9" if style == "p999" else style
-        traces.append(Trace(label, values, style=style, bold=style == "p99"))
-    newest = last_known(traces[-1].high)
-    now = "unknown" if newest is None else formats.latency(newest * US_PER_MS)
-    return Panel(
-        key="itl_us",
-        title=title,
-        unit="ms, log",
-        sub=f"{engine.name}, {'exact steps' if level == 'step' else 'tokens'}",
-        height=height,
-        windows=windows,
-        traces=traces,
-        log=True,
-        stepped=True,
-        floor=100,
-        missing="no requests",
-        gaps=gaps,
-        alt=f"{title} of {engine.name}: p99 is {now} now.",
-    )

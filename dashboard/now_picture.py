@@ -10,10 +10,11 @@ import duckdb
 import streamlit as st
 
 from analytics.quantiles import Interval, exact_itl, scraped_quantiles
-from dashboard import engine_panels, formats, host_panels, present
+from dashboard import engine_panels, host_panels, present
 from dashboard.answers import Usual, banners, minute_words
-from dashboard.charts import Mark, Panel, figure
-from dashboard.data import Question, connected, newest_us, open_lake, rows
+from dashboard.changes import marks
+from dashboard.charts import Panel, figure, window_note
+from dashboard.data import Question, connected, newest_us, open_lake
 from dashboard.engines import Engine, facts_version, names
 from dashboard.latency_panels import Known
 from dashboard.ranges import Range
@@ -21,18 +22,7 @@ from dashboard.sources import GOOD
 from dashboard.tiles import tiles
 from stallscope.units import US_PER_SECOND
 
-MAX_MARKS = 20
 _ROLLUPS_EVERY_US = 10 * US_PER_SECOND
-_CHANGES = {
-    "engine_restarted": "restarted",
-    "engine_version": "new version",
-    "engine_config": "new settings",
-    "driver": "driver changed",
-    "kernel": "kernel changed",
-    "device": "device changed",
-    "calibration": "calibrated",
-    "note": "note",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +196,7 @@ def _draw(
 ) -> dict[str, Any]:
     """Return the data of the panels component."""
     drawn = _panels(connection, disks, known, span)
-    return figure(drawn, _marks(connection, engines, span), span, _note(drawn, span))
+    return figure(drawn, marks(connection, engines, span), span, window_note(drawn, span))
 
 
 def _known(engine: Engine | None, last_minute: present.Present, usual: Background) -> Known | None:
@@ -273,32 +263,3 @@ def _absent(span: Range) -> Panel:
         alt="No engine found.",
         reason="Latency, requests and KV cache stand here as soon as an engine is found.",
     )
-
-
-def _marks(connection: duckdb.DuckDBPyConnection, engines: list[Engine], span: Range) -> list[Mark]:
-    """Return what changed in the range, the newest few when there is more than fits."""
-    names = {engine.id: engine.name for engine in engines}
-    found = rows(
-        connection,
-        "SELECT wall_us, engine, kind, text FROM change_event WHERE wall_us >= ? AND wall_us < ? "
-        "ORDER BY wall_us DESC LIMIT ?",
-        [span.since_us, span.until_us, MAX_MARKS],
-    )
-    return [
-        Mark(
-            row["wall_us"],
-            row["text"]
-            or f"{names.get(row['engine'], 'host')} {_CHANGES.get(row['kind'], row['kind'])}",
-        )
-        for row in reversed(found)
-    ]
-
-
-def _note(drawn: list[Panel], span: Range) -> str:
-    """Return the line below the panels: the zone and how long a window is."""
-    steps = sorted({panel.windows.step_us for panel in drawn if not panel.reason})
-    if not steps:
-        return "UTC"
-    lengths = formats.joined([formats.duration(step) for step in steps])
-    source = "each reading" if span.raw else "rollups"
-    return f"UTC, windows of {lengths} from {source}; bands reach from the smallest to the largest."

@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from analytics.quantiles import Interval, Key, exact_itl, scraped_quantiles
+from analytics.quantiles import Interval, Key, exact_itl, exact_ttft, scraped_quantiles
 from dashboard.data import rows
 from dashboard.engines import Engine
 from stallscope.units import US_PER_SECOND
@@ -23,6 +23,7 @@ TABLES = (
     "engine_metrics",
     "engine_histogram",
     "itl_1s",
+    "first_token",
     "block_device",
     "host_pressure",
     "source_health",
@@ -48,6 +49,7 @@ KEPT = {
         "external_queries_delta",
     ),
     "engine_histogram": ("wall_us", "engine", "family", "bounds", "counts"),
+    "itl_1s": ("wall_us", "engine", "level", "bucket", "lower_bucket", "observations"),
     "block_device": (
         "wall_us",
         "device",
@@ -62,7 +64,7 @@ KEPT = {
     ),
 }
 """Raw tables that the page reads several times, with what it reads of them."""
-MODULES = ("histogram_quantile", "itl_quantile", "kv_hits")
+MODULES = ("histogram_quantile", "itl_quantile", "ttft_quantile", "kv_hits")
 FAMILIES = ("itl_us", "ttft_us", "e2e_us")
 QUANTILES = (0.5, 0.99)
 
@@ -170,9 +172,13 @@ def _engines(
             [since_us, until_us],
         )
     }
-    quantiles = scraped_quantiles(
-        connection, FAMILIES, QUANTILES, since_us, until_us, "engine_histogram"
-    ) | exact_itl(connection, QUANTILES, since_us, until_us, "itl_1s")
+    quantiles = {
+        **scraped_quantiles(
+            connection, FAMILIES, QUANTILES, since_us, until_us, "engine_histogram"
+        ),
+        **exact_itl(connection, QUANTILES, since_us, until_us, "itl_1s"),
+        **exact_ttft(connection, QUANTILES, since_us, until_us),
+    }
     hits = rows(
         connection, "SELECT engine, tier, hit_ratio, basis FROM kv_hits(?, ?)", [since_us, until_us]
     )

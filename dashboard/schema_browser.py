@@ -78,6 +78,7 @@ def _library() -> list[Thing]:
 
 
 _LAST = "us_ago(INTERVAL '15 minutes'), us_ago(INTERVAL '0 seconds')"
+_LAST_MINUTE = "us_ago(INTERVAL '1 minute'), us_ago(INTERVAL '0 seconds')"
 _TRY = {
     "us_ago": "SELECT us_ago(INTERVAL '15 minutes')",
     "window_start_us": "SELECT window_start_us(us_ago(INTERVAL '1 hour'), 60000000)",
@@ -87,10 +88,62 @@ _TRY = {
     f"[0.5, 0.99],\n    {_LAST}\n)",
     "latency_quantile": f"SELECT *\nFROM latency_quantile(\n    'ttft_us', 0.99,\n    {_LAST}\n)",
     "itl_quantile": f"SELECT *\nFROM itl_quantile(\n    [0.5, 0.99, 0.999],\n    {_LAST}\n)",
+    "itl_levels": f"SELECT *\nFROM itl_levels(\n    {_LAST}\n)",
+    "itl_per_output": f"SELECT *\nFROM itl_per_output(\n    [0.5, 0.99, 0.999],\n    {_LAST}\n)",
+    "itl_per_token": f"SELECT *\nFROM itl_per_token(\n    [0.5, 0.99],\n    {_LAST_MINUTE}\n)",
+    "ttft_quantile": f"SELECT *\nFROM ttft_quantile(\n    [0.5, 0.99],\n    {_LAST}\n)",
+    "tpot_us": "SELECT tpot_us(900000, 31) AS thirty_ms",
+    "requests": f"SELECT *\nFROM requests(\n    {_LAST}\n)\nORDER BY e2e_us DESC\nLIMIT 100",
+    "requests_by_class": f"SELECT *\nFROM requests_by_class(\n    {_LAST}\n)",
+    "kv_copies": f"SELECT *\nFROM kv_copies(\n    {_LAST}\n)",
+    "kv_fetches": f"SELECT *\nFROM kv_fetches(\n    {_LAST}\n)",
+    "kv_hits_of_steps": f"SELECT *\nFROM kv_hits_of_steps(\n    {_LAST}\n)",
+    "engine_work": f"SELECT *\nFROM engine_work(\n    {_LAST_MINUTE},\n    step_us := 1000000\n)",
+    "api_server_stall": f"SELECT *\nFROM api_server_stall(\n    {_LAST_MINUTE}\n)",
+    "slowest_gaps": f"SELECT *\nFROM slowest_gaps(\n    {_LAST_MINUTE},\n"
+    "    together_us := 100000\n)",
+    "request_timeline": "SELECT *\nFROM request_timeline(\n"
+    "    (SELECT max(request) FROM request)\n)",
     "kv_hits": f"SELECT *\nFROM kv_hits(\n    {_LAST}\n)",
+    "copy_path": f"SELECT *\nFROM copy_path(\n    {_LAST}\n)",
+    "copy_path_minutes": f"SELECT *\nFROM copy_path_minutes(\n    {_LAST}\n)",
+    "uplinks": f"SELECT *\nFROM uplinks(\n    {_LAST}\n)",
+    "link_ceilings": "SELECT *\nFROM link_ceilings()",
+    "throttle_words": "SELECT throttle_words(36)",
+    "itl_excess": f"SELECT *\nFROM itl_excess(\n    {_LAST}\n)",
+    "link_windows": f"SELECT *\nFROM link_windows(\n    {_LAST}\n)",
+    "copy_backlog": f"SELECT *\nFROM copy_backlog(\n    {_LAST}\n)",
+    "kv_copy_windows": f"SELECT *\nFROM kv_copy_windows(\n    {_LAST}\n)",
+    "copy_contention": f"SELECT *\nFROM copy_contention(\n    {_LAST}\n)",
 }
 
 EXAMPLES = (
+    Example(
+        "The longest pauses of the last 5 minutes, and what the engine did meanwhile",
+        (
+            "SELECT p.time, engine.name, p.itl_us / 1000 AS pause_ms,\n"
+            "       p.engine_itl_us / 1000 AS engine_ms, p.outputs AS requests,\n"
+            "       p.prefill_tokens, p.preempted, p.load_bytes, p.request, p.level\n"
+            "FROM slowest_gaps(\n"
+            "    us_ago(INTERVAL '5 minutes'), us_ago(INTERVAL '0 seconds'),\n"
+            "    together_us := 100000\n"
+            ") AS p JOIN engine USING (engine)\n"
+            "ORDER BY pause_ms DESC"
+        ),
+    ),
+    Example(
+        "Requests by context length and route, last 15 minutes",
+        (
+            "SELECT context_class, route, requests, failed, aborted,\n"
+            "       ttft_p99_us / 1000 AS ttft_p99_ms,\n"
+            "       ttft_without_queue_p99_us / 1000 AS without_queue_p99_ms,\n"
+            "       itl_p99_us / 1000 AS itl_p99_ms, tpot_p99_us / 1000 AS tpot_p99_ms,\n"
+            "       output_tokens\n"
+            "FROM requests_by_class(\n"
+            "    us_ago(INTERVAL '15 minutes'), us_ago(INTERVAL '0 seconds')\n"
+            ")"
+        ),
+    ),
     Example(
         "p99 time to first token per engine, last 15 minutes",
         (
@@ -125,6 +178,41 @@ EXAMPLES = (
             "    step_us := 60000000\n"
             ")\n"
             "ORDER BY time, engine, tier"
+        ),
+    ),
+    Example(
+        "How full each GPU's link was, last 15 minutes",
+        (
+            "SELECT device.gpu_index, c.direction, c.mean_bytes_per_second / 1e9 AS gb_per_s,\n"
+            "       c.ceiling_bytes_per_second / 1e9 AS at_most, c.ceiling_kind,\n"
+            "       100 * c.saturation_max_ratio AS peak_percent, c.above_us / 1e6 AS busy_s,\n"
+            "       c.method, c.coverage_ratio, c.state, c.reason\n"
+            "FROM copy_path(\n"
+            "    us_ago(INTERVAL '15 minutes'), us_ago(INTERVAL '0 seconds')\n"
+            ") AS c JOIN device USING (device)\n"
+            "ORDER BY peak_percent DESC NULLS LAST"
+        ),
+    ),
+    Example(
+        "Seconds with the longest gaps, and what the links did then",
+        (
+            "SELECT time, engine, excess_us / 1000 AS excess_ms, device, direction,\n"
+            "       100 * saturation_ratio AS saturation_percent, backlog_us, copy_ratio\n"
+            "FROM copy_contention(\n"
+            "    us_ago(INTERVAL '15 minutes'), us_ago(INTERVAL '0 seconds')\n"
+            ")\n"
+            "ORDER BY excess_us DESC\n"
+            "LIMIT 50"
+        ),
+    ),
+    Example(
+        "Why GPUs were slowed down, last hour",
+        (
+            "SELECT device, throttle_words(throttle_reasons) AS why, count(*) AS readings\n"
+            "FROM gpu_state\n"
+            "WHERE wall_us >= us_ago(INTERVAL '1 hour')\n"
+            "GROUP BY ALL\n"
+            "ORDER BY readings DESC"
         ),
     ),
     Example(

@@ -8,6 +8,7 @@ from typing import Any
 from analytics.quantiles import Interval
 from dashboard import formats
 from dashboard.answers import Usual, is_worse, known
+from dashboard.exact_latency import LEVELS
 from dashboard.present import DiskNow, EngineNow, Present
 
 _TIER_NAMES = {
@@ -17,7 +18,6 @@ _TIER_NAMES = {
     "p2p": "peer",
     "external": "external",
 }
-_LEVELS = {"scrape": "scrape buckets", "step": "exact steps", "gap": "tokens"}
 _FLAGS = {
     "gauges_stale": "gauges are stale",
     "hits_exceed_queries": "hits exceed queries",
@@ -58,7 +58,7 @@ def _engine(now: EngineNow, usual: Usual, minute: str) -> dict[str, Any]:
         "under": _against(now, usual),
         "pairs": _latency_pairs(now),
         "lines": [_load(now), _hits(now)],
-        "foot": _LEVELS[tail.level] if tail else "scraped",
+        "foot": LEVELS[tail.level] if tail else "scraped",
         "warning": _warning(now),
         "tip": _tip(tail),
     }

@@ -17,7 +17,7 @@ from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentM
 from stallscope.units import US_PER_SECOND
 
 ASSETS = Path(__file__).resolve().parent / "assets"
-_NAMES = ("panels", "verdict", "freshness", "health")
+_NAMES = ("panels", "verdict", "freshness", "health", "sheet")
 _DISTRIBUTION = "stallscope"
 
 
@@ -71,6 +71,19 @@ def verdict(data: Mapping[str, Any], *, key: str) -> None:
 def health(data: Mapping[str, Any], *, key: str) -> None:
     """Draw what this host can answer, where engines were looked for, and the table of sources."""
     _mount("health")(data=dict(data), key=key)
+
+
+def sheet(data: Mapping[str, Any], *, key: str, on_pick: Callable[[], None] | None = None) -> None:
+    """Draw the data of a `dashboard.sheets.Sheet`.
+
+    Args:
+        data: What to draw.
+        key: Name of this instance.
+        on_pick: Called after the reader picked a cell or link that can be picked; the component's
+            ``pick`` is then what changes in the URL. Without it such a click loads the page anew.
+    """
+    heard = {} if on_pick is None else {"on_pick_change": on_pick}
+    _mount("sheet")(data=dict(data), key=key, **heard)
 
 
 def _mount(name: str) -> Callable[..., Any]:

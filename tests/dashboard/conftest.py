@@ -22,6 +22,20 @@ def golden_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lake_fixture.build(tmp_path_factory.mktemp("golden") / "lake", END_US)
 
 
+@pytest.fixture(scope="session")
+def gpu_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the same host with three GPUs, the first of them busy."""
+    host = lake_fixture.Host(gpus=3)
+    return lake_fixture.build(tmp_path_factory.mktemp("gpu") / "lake", END_US, host=host)
+
+
+@pytest.fixture(scope="session")
+def tapped_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a lake whose engines have taps, five minutes up to `END_US`."""
+    host = lake_fixture.Host(taps=True)
+    return lake_fixture.build(tmp_path_factory.mktemp("tapped") / "lake", END_US, 300, host)
+
+
 @pytest.fixture(autouse=True)
 def _fresh_caches() -> Iterator[None]:
     """Forget what another test's lake answered."""

@@ -13,7 +13,7 @@ import argparse
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from stallscope.clock import SystemClock
 from stallscope.storage.direct import seal_directly
 from stallscope.storage.layout import create_lake
 from stallscope.storage.writer import Writer, WriterOptions
+from tests.dashboard import gpu_fixture, tap_fixture
 
 S = 1_000_000
 MS = 1_000
@@ -135,6 +136,9 @@ class Host:
     disks: int = 4
     hz: int = 2
     tiers: bool = True
+    gpus: int = 0
+    gpu_model: str = "NVIDIA A100 80GB PCIe"
+    taps: bool = False
 
 
 def _noise(seed: int, second: float) -> float:
@@ -151,8 +155,8 @@ def severity(to_end_s: float) -> float:
 
 
 def facts(host: Host, at_us: int) -> Rows:
-    """Return names of engines and disks."""
-    return {
+    """Return names of engines, disks and GPUs, and what hangs where."""
+    rows: Rows = {
         "engine": [
             {
                 "wall_us": at_us,
@@ -181,6 +185,14 @@ def facts(host: Host, at_us: int) -> Rows:
             for d in range(host.disks)
         ],
     }
+    if host.gpus:
+        _add(rows, gpu_fixture.gpu_facts(host.gpus, host.gpu_model, at_us))
+    return rows
+
+
+def _add(rows: Rows, more: Rows) -> None:
+    for table, found in more.items():
+        rows.setdefault(table, []).extend(found)
 
 
 def second(host: Host, at_us: int, end_us: int) -> Rows:
@@ -188,11 +200,16 @@ def second(host: Host, at_us: int, end_us: int) -> Rows:
     to_end = (end_us - at_us) / S
     rows: Rows = {
         "engine_metrics": [_scrape(host, e, at_us, to_end) for e in host.engines],
-        "engine_histogram": [h for e in host.engines for h in _histograms(e, at_us, to_end)],
+        "engine_histogram": [h for e in host.engines for h in _histograms(host, e, at_us, to_end)],
         "block_device": list(_disks(host, at_us, to_end)),
         "host_pressure": list(_pressure(host, at_us, to_end)),
         "source_health": list(_health(host, at_us)),
     }
+    if host.gpus:
+        _add(rows, gpu_fixture.gpu_second(host.gpus, at_us, severity(to_end)))
+    for e in host.engines if host.taps else ():
+        route = NASTY if e.name == NASTY else ""
+        _add(rows, tap_fixture.tap_second(e.id, e.itl_ms, at_us, route))
     if 0 <= to_end - RESTART_S < 1 and host.engines:
         rows["change_event"] = [
             {
@@ -238,13 +255,23 @@ def _scrape(host: Host, engine: Engine, at_us: int, to_end: float) -> Row:
             "cached_p2p_delta": 0,
             "cached_external_delta": 0,
         }
+    if host.gpus and engine.suffers:
+        copied = gpu_fixture.load_saturation(tick, bad)
+        row |= {
+            "load_bytes_delta": round(0.7 * copied * gpu_fixture.RX_CEILING),
+            "load_time_us_delta": round(0.7 * copied * S),
+            "store_bytes_delta": 900_000_000,
+            "store_time_us_delta": 36_000,
+        }
     return row
 
 
-def _histograms(engine: Engine, at_us: int, to_end: float) -> Iterator[Row]:
+def _histograms(host: Host, engine: Engine, at_us: int, to_end: float) -> Iterator[Row]:
     bad = severity(to_end) if engine.suffers else 0.12 * severity(to_end)
     random = np.random.default_rng((engine.id, at_us // S))
     steps = engine.itl_ms * MS * np.exp(0.16 * random.standard_normal(600))
+    if host.gpus and engine.suffers:
+        steps += MS * gpu_fixture.added_ms(at_us // S, severity(to_end + 1))
     held = random.random(600) < 0.05 * bad
     gaps = np.where(held, steps * (2 + 5 * bad), steps)
     yield _histogram(engine, at_us, "itl_us", gaps, ITL_BOUNDS)
@@ -321,6 +348,14 @@ def _pressure(host: Host, at_us: int, to_end: float) -> Iterator[Row]:
 
 
 def _health(host: Host, at_us: int) -> Iterator[Row]:
+    gpus: tuple[tuple[str, tuple[str, str | None], int, int, int], ...] = ()
+    if host.gpus:
+        gpus = (
+            ("gpu_link", ("working", None), 1, host.gpus, 2_600),
+            ("topology", ("working", None), 1, 0, 90),
+        )
+    taps = (("engine_steps", ("working", None), 10, 90, 1_900),
+            ("token_gaps", ("working", None), 10, 300, 2_700))  # fmt: skip
     found = bool(host.engines)
     engine = (
         ("working", None)
@@ -337,6 +372,8 @@ def _health(host: Host, at_us: int) -> Iterator[Row]:
         ("host_pressure", ("working", None), 10, 10, 1_200),
         ("clock", ("working", None), 1, 0, 20),
         ("storage", ("working", None), 1, 0, 4_000),
+        *gpus,
+        *(taps if host.taps else ()),
     )
     for name, (state, reason), reads, rows, cpu_us in sources:
         yield {
@@ -361,8 +398,7 @@ def history(host: Host, end_us: int, seconds: int) -> Rows:
     """Return all rows of so many seconds up to a moment, which is left out."""
     all_rows: Rows = facts(host, end_us - seconds * S)
     for at_us in range(end_us - seconds * S, end_us, S):
-        for table, rows in second(host, at_us, end_us).items():
-            all_rows.setdefault(table, []).extend(rows)
+        _add(all_rows, second(host, at_us, end_us))
     return all_rows
 
 
@@ -391,12 +427,17 @@ def main() -> None:
     parser.add_argument("lake", type=Path)
     parser.add_argument("--follow", action="store_true", help="feed it in real time until killed")
     parser.add_argument("--no-engine", action="store_true")
-    parser.add_argument("--nasty", action="store_true", help="one engine's name tries to be markup")
+    parser.add_argument("--nasty", action="store_true", help="names try to be markup")
+    parser.add_argument("--gpus", type=int, default=0)
+    parser.add_argument("--taps", action="store_true", help="engines tell of steps and tokens")
     parser.add_argument("--seconds", type=int, default=900)
     arguments = parser.parse_args()
-    host = Host(engines=()) if arguments.no_engine else Host()
+    host = Host(gpus=arguments.gpus, taps=arguments.taps)
+    if arguments.no_engine:
+        host = replace(host, engines=())
     if arguments.nasty:
-        host = Host(engines=(*host.engines, Engine(3, NASTY, 15, 8, suffers=False)))
+        named = Engine(3, NASTY, 15, 8, suffers=False)
+        host = replace(host, engines=(*host.engines, named), gpu_model=NASTY)
     end_us = SystemClock().now().wall_us // S * S
     build(arguments.lake, end_us, arguments.seconds, host)
     print("built", flush=True)  # noqa: T201 - what reads it waits for this word

@@ -48,6 +48,14 @@ def test_worse_than_usual_only_when_the_intervals_do_not_meet() -> None:
     assert not is_worse(exact, Interval(1, 2, 9, "step", value_us=30_000.0))
 
 
+def test_what_clients_see_is_not_held_against_what_the_engine_sees() -> None:
+    """A middleware that was just installed makes no tail longer."""
+    clients = Interval(1, 2, 400, "gap", value_us=90_000.0)
+    assert not is_worse(clients, Interval(25_000, 50_000, 90_000))
+    assert not is_worse(clients, Interval(1, 2, 9, "step", value_us=20_000.0))
+    assert is_worse(clients, Interval(1, 2, 9, "gap", value_us=20_000.0))
+
+
 def test_few_observations_make_no_p99() -> None:
     present = Present(NOW, (engine(Interval(50_000, 75_000, 12)),))
     assert "ITL slowest of 12 50–75 ms" in said(present, Usual("15 min"))[0]

@@ -114,7 +114,10 @@ def fed(lake: Path, folder: Path, *flags: str) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
     """Return the address of the pages over a lake that is written meanwhile."""
-    with fed(folder / "lake", folder, "--nasty") as lake, serving(lake, folder) as served:
+    with (
+        fed(folder / "lake", folder, "--nasty", "--gpus=3") as lake,
+        serving(lake, folder) as served,
+    ):
         yield served
 
 
@@ -177,6 +180,7 @@ def opened(
 
 READY = {
     "": ".board canvas >> nth=7",
+    "copy-path": "[data-testid=stEChartsChart] canvas >> nth=1",
     "sql": "[data-testid=stDataFrame] canvas >> nth=0",
     "data-health": ".health table tr >> nth=3",
 }
@@ -273,7 +277,7 @@ def test_new_data_arrives_by_itself(browser: Browser, address: str) -> None:
 
 
 def test_sql_runs_and_gives_files(browser: Browser, address: str, shots: Path) -> None:
-    sql = "SELECT name, kind FROM device ORDER BY name"
+    sql = "SELECT name, kind FROM device WHERE kind = 'disk' ORDER BY name"
     with opened(browser, f"{address}/sql?q={sql.replace(' ', '+')}") as page:
         page.wait_for_selector("textarea", timeout=60_000)
         assert page.locator("textarea").first.input_value() == sql
@@ -284,6 +288,33 @@ def test_sql_runs_and_gives_files(browser: Browser, address: str, shots: Path) -
         lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
         assert lines[:2] == ['"name","kind"', '"nvme0n1","disk"']
         page.screenshot(path=shots / "sql-result.png")
+
+
+def test_the_copy_path_leads_to_its_rows(browser: Browser, address: str, shots: Path) -> None:
+    """Dots say what they are, a link of the reader's choice stands in the URL, SQL is one click."""
+    with opened(browser, f"{address}/copy-path?engine=rag-long") as page:
+        page.wait_for_selector(READY["copy-path"], timeout=60_000)
+        page.wait_for_timeout(1_500)
+        assert page.get_by_text("ITL spikes against copy-queue contention").is_visible()
+        assert page.get_by_text("Rise together").is_visible()
+        assert page.get_by_text(NASTY).count(), "a GPU's model is shown as it is"
+        assert page.locator("img[src='x']").count() == 0
+        page.locator(".board").get_by_text("limit").first.wait_for(timeout=10_000)
+        page.locator("[data-testid=stSelectbox]").last.click()
+        page.get_by_role("option", name="GPU 2 D2H").click()
+        page.wait_for_url("**link=GPU+2+D2H*", timeout=10_000)
+        page.get_by_text("GPU 2 D2H, link saturation").wait_for(timeout=20_000)
+        page.get_by_text("nodes as a list").click()
+        page.get_by_text("rag-long engine core").last.wait_for(timeout=10_000)
+        page.screenshot(path=shots / "copy-path.png", full_page=True)
+        page.get_by_role("link", name="Open as SQL").first.click()
+        page.wait_for_selector("textarea", timeout=60_000)
+        filled = page.locator("textarea").first.input_value()
+        assert "FROM copy_contention(" in filled
+        assert "WHERE device = 12 AND direction = 'tx'" in filled
+        assert not page.get_by_text("rows in").count(), "it fills the editor and does not run"
+        page.get_by_role("button", name="Run", exact=True).click()
+        page.get_by_text("Export csv").wait_for(timeout=30_000)
 
 
 def test_without_an_engine_and_after_the_collector_stopped(

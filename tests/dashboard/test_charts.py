@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dashboard.charts import (
     Gap,
+    Limit,
     Mark,
     Panel,
     Trace,
@@ -61,7 +62,7 @@ def test_a_figure_is_plain_json() -> None:
     panel = Panel(
         key="k", title="T", unit="ms", sub="", height=50, windows=WINDOWS, alt="a",
         traces=[Trace("p99", [1.0, None, 2.0, 3.0], [0.5, None, 1.0, 2.0], interval=True)],
-        gaps=[Gap(100 * S, 110 * S, "why")],
+        gaps=[Gap(100 * S, 110 * S, "why")], limits=[Limit(85, "limit")],
     )  # fmt: skip
     data = figure([panel], [Mark(105 * S, "restarted")], Range(100 * S, 140 * S), "note")
     again = json.loads(json.dumps(data, allow_nan=False))
@@ -69,4 +70,5 @@ def test_a_figure_is_plain_json() -> None:
     assert again["zoom"] is None
     assert again["marks"] == [{"at": 105.0, "label": "restarted"}]
     assert again["panels"][0]["x"] == {"start": 100.0, "step": 10.0, "count": 4}
+    assert again["panels"][0]["limits"] == [{"value": 85, "label": "limit", "breach": True}]
     assert again["panels"][0]["series"][0]["low"] == [0.5, None, 1.0, 2.0]

@@ -25,6 +25,18 @@ def now_script() -> None:
     now.page()
 
 
+def requests_script() -> None:
+    from dashboard.app_pages import requests  # noqa: PLC0415 - as above
+
+    requests.page()
+
+
+def copy_path_script() -> None:
+    from dashboard.app_pages import copy_path  # noqa: PLC0415 - as above
+
+    copy_path.page()
+
+
 def health_script() -> None:
     from dashboard.app_pages import data_health  # noqa: PLC0415 - as above
 
@@ -37,7 +49,13 @@ def sql_script() -> None:
     sql.page()
 
 
-SCRIPTS = {"now": now_script, "data-health": health_script, "sql": sql_script}
+SCRIPTS = {
+    "now": now_script,
+    "requests": requests_script,
+    "copy-path": copy_path_script,
+    "data-health": health_script,
+    "sql": sql_script,
+}
 
 
 @pytest.fixture

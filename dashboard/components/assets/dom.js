@@ -29,12 +29,59 @@ export function prose(runs) {
   });
 }
 
-// A link inside the dashboard; anything but a plain path of our own is shown as text.
-export function link(text, path, cls) {
+// A link inside the dashboard; anything but a plain path of our own is shown as text. A query goes
+// along as parameter q: it fills the editor of the SQL page.
+export function link(text, path, cls, query) {
   if (!/^[a-z-]*$/.test(path)) return el("span", { cls }, text);
   const anchor = el("a", { cls }, text);
-  anchor.href = new URL(path || ".", document.baseURI).pathname;
+  const target = new URL(path || ".", document.baseURI);
+  anchor.href = target.pathname + (query ? `?q=${encodeURIComponent(query)}` : "");
   return anchor;
+}
+
+// A link to this page with some parameters changed; an empty text takes one out. Where it leads is
+// worked out when it is used: the reader may have changed the range meanwhile.
+export function pickLink(text, changes, cls, pick) {
+  const anchor = el("a", { cls }, text);
+  const aim = () => {
+    const target = new URL(document.location.href);
+    for (const [name, value] of Object.entries(changes)) {
+      if (value) target.searchParams.set(name, value);
+      else target.searchParams.delete(name);
+    }
+    anchor.href = target.pathname + target.search;
+  };
+  aim();
+  for (const event of ["pointerdown", "focus"]) anchor.addEventListener(event, aim);
+  anchor.addEventListener("click", (event) => {
+    aim();
+    if (!pick || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    pick(changes);
+  });
+  return anchor;
+}
+
+// Drawn, not typed: fonts without these signs would show a box.
+const SHAPES = {
+  dot: ["M4 7a3 3 0 1 0 6 0a3 3 0 1 0-6 0Z", true], ring: ["M3 7a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z", false],
+  dotted: ["M3 7a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z", false], triangle: ["M7 2.5L12 11.5H2Z", false],
+  barred: ["M3 7a4 4 0 1 0 8 0a4 4 0 1 0-8 0ZM4.2 9.8L9.8 4.2", false],
+  cross: ["M3.5 3.5L10.5 10.5M10.5 3.5L3.5 10.5", false],
+};
+
+export function shape(name, tone) {
+  const space = "http://www.w3.org/2000/svg";
+  const [path, filled] = SHAPES[name] || SHAPES.cross;
+  const drawn = document.createElementNS(space, "svg");
+  drawn.setAttribute("viewBox", "0 0 14 14");
+  drawn.setAttribute("class", `shape ${tone}`);
+  drawn.setAttribute("aria-hidden", "true");
+  const line = document.createElementNS(space, "path");
+  line.setAttribute("d", path);
+  line.setAttribute("class", filled ? "filled" : name);
+  drawn.append(line);
+  return drawn;
 }
 
 export function button(text, action, cls) {

@@ -1,6 +1,6 @@
 // What works here, what does not, exactly why, and what to do about it.
 
-import { button, el, link, once, prose } from "./dom.js";
+import { button, el, link, once, prose, shape } from "./dom.js";
 import { applyTheme } from "./theme.js";
 
 const boxes = new WeakMap();
@@ -76,28 +76,6 @@ function source(one) {
     el("td", { cls: "exactly" }, one.exactly),
     cell("num", "Last row", one.last), cell("num", "Pace", one.pace), cell("num", "Own cost", one.cost),
     el("td", { cls: "day" }, strip(one)));
-}
-
-// Drawn, not typed: fonts without these signs would show a box.
-const SHAPES = {
-  dot: ["M4 7a3 3 0 1 0 6 0a3 3 0 1 0-6 0Z", true], ring: ["M3 7a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z", false],
-  dotted: ["M3 7a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z", false], triangle: ["M7 2.5L12 11.5H2Z", false],
-  barred: ["M3 7a4 4 0 1 0 8 0a4 4 0 1 0-8 0ZM4.2 9.8L9.8 4.2", false],
-  cross: ["M3.5 3.5L10.5 10.5M10.5 3.5L3.5 10.5", false],
-};
-
-function shape(name, tone) {
-  const space = "http://www.w3.org/2000/svg";
-  const [path, filled] = SHAPES[name] || SHAPES.cross;
-  const drawn = document.createElementNS(space, "svg");
-  drawn.setAttribute("viewBox", "0 0 14 14");
-  drawn.setAttribute("class", `shape ${tone}`);
-  drawn.setAttribute("aria-hidden", "true");
-  const line = document.createElementNS(space, "path");
-  line.setAttribute("d", path);
-  line.setAttribute("class", filled ? "filled" : name);
-  drawn.append(line);
-  return drawn;
 }
 
 function cell(cls, name, value) {

@@ -61,12 +61,20 @@ function swatch(series, colours) {
 
 // Wide: one absolutely placed line per series.
 export function placeLabels(host, plot, panel, i, colours) {
-  const items = panel.series.map((series, n) => ({ series, y: positionOf(plot, series, n, i) }));
+  const items = panel.series.map((series, n) => ({
+    y: positionOf(plot, series, n, i), cls: series.bold ? "lv bold" : "lv", label: series.label,
+    mark: swatch(series, colours), value: valueText(series, i, panel.missing),
+  }));
+  for (const limit of panel.limits || []) {
+    items.push({
+      y: plot.valToPos(limit.value, "y"), cls: "lv", label: limit.label, mark: null,
+      value: number(limit.value),
+    });
+  }
   pushApart(items, plot.height - plot.axes[0]._size);
-  host.replaceChildren(...items.map(({ series, y }) => {
-    const row = el("div", { cls: series.bold ? "lv bold" : "lv", title: series.label },
-      swatch(series, colours), el("span", { cls: "ln" }, series.label),
-      el("span", { cls: "vv" }, valueText(series, i, panel.missing)));
+  host.replaceChildren(...items.map(({ y, cls, label, mark, value }) => {
+    const row = el("div", { cls, title: label },
+      mark, el("span", { cls: "ln" }, label), el("span", { cls: "vv" }, value));
     row.style.top = `${y - LINE / 2 + 1}px`;
     return row;
   }));

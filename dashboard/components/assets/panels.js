@@ -70,7 +70,7 @@ class Board {
   signature() {
     const panels = this.data.panels.map((panel) => [
       panel.key, panel.title, panel.unit, panel.sub, panel.height, panel.log, panel.max,
-      panel.stepped, panel.reason,
+      panel.stepped, panel.reason, panel.limits,
       panel.series.map((s) => [
         s.label, s.style, s.colour, s.fill, s.bandOnly, s.stack, Boolean(s.low),
       ]),
@@ -186,7 +186,7 @@ class Board {
     const box = plot.root.getBoundingClientRect().left - this.root.getBoundingClientRect().left;
     const left = box + plot.bbox.left / devicePixelRatio;
     const right = left + plot.bbox.width / devicePixelRatio;
-    this.lane.replaceChildren(el("b", {}, "Changes"), ...marks.map((mark) => {
+    this.lane.replaceChildren(el("b", {}, this.data.lane || "Changes"), ...marks.map((mark) => {
       const x = left + plot.valToPos(mark.at, "x");
       const item = el("span", { cls: "mark", title: `${mark.label}, ${clock(mark.at)} UTC` },
         el("i", { cls: "diamond", hidden: true }), el("span", {}, mark.label));

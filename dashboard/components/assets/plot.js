@@ -221,11 +221,48 @@ function drawUnder(board, index) {
   };
 }
 
+// What of the bold traces lies above a limit, in the colour of a breach.
+function fillAbove(u, panel, limit, colour) {
+  const { ctx } = u;
+  const { left, top, width } = u.bbox;
+  const y = u.valToPos(limit, "y", true);
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, width, Math.max(0, y - top));
+  ctx.clip();
+  ctx.fillStyle = alpha(colour, 0.34);
+  panel.series.forEach((series, i) => {
+    if (series.bold) stretches(u, 1 + 2 * i).forEach((points) => fillDown(u, points, y));
+  });
+  ctx.restore();
+}
+
+// Stretches of a series without a hole, as positions on the canvas.
+function stretches(u, index) {
+  const out = [[]];
+  u.data[index].forEach((value, i) => {
+    if (value === null || value === undefined) out.push([]);
+    else out.at(-1).push([u.valToPos(u.data[0][i], "x", true), u.valToPos(value, "y", true)]);
+  });
+  return out.filter((points) => points.length > 1);
+}
+
+function fillDown(u, points, y) {
+  const { ctx } = u;
+  ctx.beginPath();
+  ctx.moveTo(points[0][0], y);
+  points.forEach(([x, above]) => ctx.lineTo(x, Math.min(above, y)));
+  ctx.lineTo(points.at(-1)[0], y);
+  ctx.fill();
+}
+
 function drawOver(board, index) {
   return (u) => {
     const { left, width } = u.bbox;
-    for (const limit of board.data.panels[index].limits || []) {
+    const panel = board.data.panels[index];
+    for (const limit of panel.limits || []) {
       const y = u.valToPos(limit.value, "y", true);
+      if (limit.breach) fillAbove(u, panel, limit.value, board.colours.bad);
       rule(u, [5, 4], board.colours.ink, [[left, y], [left + width, y]]);
     }
   };
