@@ -13,17 +13,19 @@ from functools import partial
 from typing import TypeAlias
 
 from lab.bench.figure import Figure, print_figures
+from lab.bench.gpus import measure_gpus
 from lab.bench.ingest import measure_ingest
 from lab.bench.machine import measure_machine
 from lab.bench.parsing import measure_parsing
 from lab.bench.queries import measure_queries
 from lab.bench.raw import measure_raw
 from lab.bench.sizes import measure_sizes
+from lab.bench.taps import measure_taps
 from lab.report import say
 
 Section: TypeAlias = Callable[[], list[Figure]]
 
-_UNASKED = ("ingest", "disk", "parse", "query")
+_UNASKED = ("ingest", "tap", "gpu", "disk", "parse", "query")
 """What is measured when nothing is asked for; the hour of raw rows takes a minute to make."""
 
 
@@ -33,6 +35,8 @@ def sections(*, quick: bool) -> dict[str, Section]:
     return {
         "machine": measure_machine,
         "ingest": partial(measure_ingest, seconds, repeats),
+        "tap": partial(measure_taps, seconds, repeats),
+        "gpu": partial(measure_gpus, seconds, repeats),
         "disk": measure_sizes,
         "parse": partial(measure_parsing, 5 if quick else 30),
         "query": partial(measure_queries, 3 if quick else 11),

@@ -1,4 +1,4 @@
-"""The collector as it is, plus feeds for what this machine lacks; measured from outside.
+"""The collector as it is, on a host that was made up; measured from outside.
 
 ``python -m lab.bench.collector_child SETTINGS_JSON`` collects until SIGTERM.
 """
@@ -17,18 +17,14 @@ from collector.collection import Collection, Outlets
 from collector.names import StoredNames
 from collector.registry import SOURCES, Links, build_source
 from collector.runner import CatalogSource
-from collector.source import Machine, Source
-from lab.bench.feeds import TokenFeed, gpu_feeds
-from lab.synthetic.tokens import make_tape, usual_running
-from stallscope.clock import Clock, SystemClock
+from collector.source import Machine
+from stallscope.clock import SystemClock
 from stallscope.exposition.page import Page
 from stallscope.settings import Settings, load
 from stallscope.storage.publisher import Publisher
 from stallscope.storage.writer import Writer, WriterOptions
 
-_TAPE_S = 10
-_ENGINES = 8
-_USUAL_RATE = 20_000
+_BURST_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +36,16 @@ class Job:
         proc: Root of a proc file system.
         sys: Root of a sys file system.
         engine_url: Engine to scrape; empty for none.
-        tokens_per_second: Token rows per second; 0 for no tokens and no GPUs.
+        tap_socket: Where taps deliver; empty for nowhere.
+        burst: Read the GPUs five times a second for a minute.
     """
 
     lake: str
     proc: str
     sys: str
-    engine_url: str
-    tokens_per_second: int
+    engine_url: str = ""
+    tap_socket: str = ""
+    burst: bool = False
 
     def to_text(self) -> str:
         """Return the job as one argument."""
@@ -63,10 +61,12 @@ def collect(job: Job, stop: threading.Event) -> None:
     machine = Machine(settings.host.proc, settings.host.sys, "lab", clock, names)
     links = Links()
     sources = [build_source(entry, machine, settings, links) for entry in SOURCES]
+    if job.burst:
+        links.gpu_requests.burst(_BURST_S, clock.now().mono_us)
     page = Page(names.known, clock, {"version": "lab", "schema_version": "0", "host": "lab"})
     outlets = Outlets(writer.append, page.observe, writer.health, lambda: None)
     publisher = CatalogSource(Publisher(writer.layout, library_statements()), clock)
-    collection = Collection([*sources, *_feeds(job, clock), publisher], outlets, clock)
+    collection = Collection([*sources, publisher], outlets, clock)
     try:
         collection.run(stop)
     finally:
@@ -78,23 +78,13 @@ def collect(job: Job, stop: threading.Event) -> None:
 def _settings(job: Job) -> Settings:
     file = Path(job.lake).with_suffix(".toml")
     engines = f'[[engines]]\nname = "lab"\nurl = "{job.engine_url}"\n' if job.engine_url else ""
+    taps = f'socket = "{job.tap_socket}"' if job.tap_socket else "enabled = false"
     file.write_text(
         f'[host]\nname = "lab"\nproc = "{job.proc}"\nsys = "{job.sys}"\n'
-        f"[discovery]\nenabled = false\n{engines}",
+        f"[discovery]\nenabled = false\n[taps]\n{taps}\n{engines}",
         encoding="utf-8",
     )
     return load(file, {}, {})
-
-
-def _feeds(job: Job, clock: Clock) -> list[Source]:
-    """Return the feeds, the same load per engine whatever the rate."""
-    if not job.tokens_per_second:
-        return []
-    running = [
-        max(16, count * job.tokens_per_second // _USUAL_RATE) for count in usual_running(_ENGINES)
-    ]
-    tape = make_tape(job.tokens_per_second, _TAPE_S, running)
-    return [TokenFeed(tape, clock), *gpu_feeds(clock)]
 
 
 def main() -> None:

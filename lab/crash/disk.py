@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
 from lab.crash.acks import last_acks
 from lab.crash.child import FeederProcess
 from lab.crash.plan import Plan
 from lab.crash.reading import LakeReader, OwnReader
+from lab.crash.small_disk import MIB, fill, mounted, run_command, why_no_mount
 from lab.crash.verify import verify_rows
 from lab.report import Check
-from stallscope.errors import StallscopeError
 
-_MIB = 1 << 20
 _DISK_MIB = 48
 _BEFORE_S = 3.0
 _TROUBLE_S = 3.0
@@ -26,11 +22,11 @@ _TROUBLE_S = 3.0
 
 def fill_disk(folder: Path, readers: Iterable[LakeReader]) -> list[Check]:
     """Fill a small file system under a writer, kill it there, start it there, then make room."""
-    reason = _why_no_mount()
+    reason = why_no_mount()
     if reason:
         return [Check("full disk", None, reason)]
     disk = folder / "disk"
-    with _mounted(disk, ["-t", "tmpfs", "-o", f"size={_DISK_MIB}m", "stallscope-lab"]):
+    with mounted(disk, ["-t", "tmpfs", "-o", f"size={_DISK_MIB}m", "stallscope-lab"]):
         return _fill_and_free(folder, disk, readers)
 
 
@@ -39,7 +35,7 @@ def _fill_and_free(folder: Path, disk: Path, readers: Iterable[LakeReader]) -> l
     first = FeederProcess(_plan(folder, run=1, seconds=600), log)
     first.wait_ready()
     time.sleep(_BEFORE_S)
-    _fill(disk / "filler")
+    fill(disk / "filler")
     time.sleep(_TROUBLE_S)
     checks = _while_in_trouble("full disk", first, disk / "lake", log, "No space left")
     first.kill()
@@ -58,23 +54,23 @@ def turn_read_only(folder: Path, readers: Iterable[LakeReader]) -> list[Check]:
     The kernel does this to ext4 after an I/O error; with files open for writing an ordinary remount
     is refused. What the page cache held is gone then, as at a power cut, so the journal is synced.
     """
-    reason = _why_no_mount("mkfs.ext4", "e2fsck")
+    reason = why_no_mount("mkfs.ext4", "e2fsck")
     if reason:
         return [Check("read-only remount", None, reason)]
     disk, image, log = folder / "disk", folder / "disk.img", folder / "feeders.log"
     with image.open("wb") as file:
-        file.truncate(_DISK_MIB * _MIB)
-    _run(["mkfs.ext4", "-q", str(image)])
-    with _mounted(disk, ["-o", "loop", str(image)]):
+        file.truncate(_DISK_MIB * MIB)
+    run_command(["mkfs.ext4", "-q", str(image)])
+    with mounted(disk, ["-o", "loop", str(image)]):
         first = FeederProcess(_plan(folder, run=1, seconds=600, journal_sync=True), log)
         first.wait_ready()
         time.sleep(_BEFORE_S)
-        _run(["mount", "-o", "remount,abort", str(disk)])
+        run_command(["mount", "-o", "remount,abort", str(disk)])
         time.sleep(_TROUBLE_S)
         checks = _while_in_trouble("read-only disk", first, disk / "lake", log, "Read-only")
         first.kill()
     subprocess.run(["e2fsck", "-fy", str(image)], capture_output=True, check=False)
-    with _mounted(disk, ["-o", "loop", str(image)]):
+    with mounted(disk, ["-o", "loop", str(image)]):
         second = FeederProcess(_plan(folder, run=2, seconds=_BEFORE_S, journal_sync=True), log)
         second.finish()
         return [*checks, *_rows_after("read-only disk", folder, readers)]
@@ -119,59 +115,3 @@ def _rows_after(name: str, folder: Path, readers: Iterable[LakeReader]) -> list[
         detail = f"{verdict}; {dropped} told as dropped"
         checks.append(Check(f"{name}: rows as {reader.name} sees them", holds, detail))
     return checks
-
-
-def _fill(path: Path) -> None:
-    """Write a file until nothing more fits, down to the last byte."""
-    for block in (bytes(_MIB), bytes(4_096), b"\0"):
-        _write_until_full(path, block)
-
-
-def _write_until_full(path: Path, block: bytes) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    try:
-        while os.write(file, block):
-            pass
-    except OSError:  # ENOSPC is what we came for
-        pass
-    finally:
-        os.close(file)
-
-
-def _why_no_mount(*programs: str) -> str:
-    """Return why nothing can be mounted here, or an empty string."""
-    if os.geteuid() != 0:
-        return "needs root to mount a small file system"
-    missing = [name for name in ("mount", "umount", *programs) if shutil.which(name) is None]
-    return f"needs {', '.join(missing)}" if missing else ""
-
-
-@contextmanager
-def _mounted(folder: Path, arguments: list[str]) -> Iterator[None]:
-    """Mount something for a while.
-
-    Raises:
-        StallscopeError: The mount was refused.
-    """
-    folder.mkdir(exist_ok=True)
-    _run(["mount", *arguments, str(folder)])
-    try:
-        yield
-    finally:
-        _retry(lambda: _run(["umount", str(folder)]))
-
-
-def _retry(work: Callable[[], None], attempts: int = 20) -> None:
-    """Try until it works: a process that was just killed may still hold the mount."""
-    for _ in range(attempts - 1):
-        try:
-            return work()
-        except StallscopeError:
-            time.sleep(0.2)
-    return work()
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise StallscopeError(f"{' '.join(command)}: {done.stderr.strip()}")

@@ -40,7 +40,7 @@ def token_rows(run: int, first: int, count: int, since_us: int, until_us: int) -
         pa.array(walls),
         pa.array(np.full(count, run, dtype=np.uint16)),
         pa.array((numbers // CHUNKS_PER_REQUEST + 1).astype(np.uint32)),
-        pa.array((numbers % CHUNKS_PER_REQUEST).astype(np.uint16)),
+        pa.array((numbers % CHUNKS_PER_REQUEST).astype(np.uint32)),
         pa.array(gap_us(run, numbers).astype(np.uint32), mask=numbers % _FIRST_OF_ANSWER == 0),
         pa.array(np.ones(count, dtype=np.uint8)),
     )
