@@ -5,7 +5,7 @@ up:            ## Measure this host and show it: pages at 8501, /metrics at 9871
 	@tools/prepare runtime && exec .venv/bin/stallscope up
 
 test:          ## All tests; ARGS="-k name" picks some
-	@tools/prepare dev && tools/prepare duckdb15 && .venv/bin/python -m pytest $(ARGS)
+	@tools/prepare dev && tools/prepare duckdb15 && .venv/bin/python -m pytest -n 2 $(ARGS)
 
 test-tools:    ## Chromium, Prometheus and friends from Debian's packages (root)
 	@tools/test-tools

@@ -8,6 +8,7 @@ from lab.fuzz.datagrams import datagrams
 from lab.fuzz.tap import Outcome, fuzz
 
 
+@pytest.mark.slow
 def test_twenty_thousand_broken_datagrams_break_nothing() -> None:
     outcome = fuzz(20_000, seed=20)
     assert outcome.crash == ""

