@@ -7,7 +7,7 @@ from typing import Any
 
 from dashboard import formats
 from dashboard.answers import STALE_AFTER_US, Banner, Run, stale_banner
-from dashboard.request_data import Asked, Level, Pause, Stretch
+from dashboard.request_rows import Asked, Level, Pause, Stretch
 from dashboard.request_words import blame, class_name
 from dashboard.sheets import Cell, Head, Row, Sheet, Table
 

@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboard.data import Columns, Question, columns, connected, open_lake, rows
 from dashboard.ranges import Windows
-from dashboard.request_data import Request
+from dashboard.request_rows import Request
 from stallscope.units import US_PER_MS, US_PER_SECOND
 
 _MODULES = ("requests", "engine_work", "request_timeline")

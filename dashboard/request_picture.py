@@ -17,7 +17,9 @@ from dashboard.engines import Engine, facts_version, names
 from dashboard.present import MINUTE_US
 from dashboard.ranges import Range
 from dashboard.request_answers import banners, is_blind
-from dashboard.request_data import FEW_GAPS, Asked, Level, Pause, Stall, Stretch
+from dashboard.request_data import FEW_GAPS
+from dashboard.request_figures import figures_sheet
+from dashboard.request_rows import Asked, Level, Pause, Stall, Stretch
 from dashboard.request_spread import (
     TTFT,
     Spread,
@@ -202,7 +204,7 @@ def _figures(
     tail = max(tails, key=lambda one: one[2], default=None)
     itl = None if tail is None else (by_id.get(tail[0], f"engine {tail[0]}"), *tail[1:])
     per_token = request_data.read_per_token(connection, asked) if few and tail else {}
-    return request_sheets.figures_sheet(
+    return figures_sheet(
         totals,
         itl,
         per_token.get(tail[0]) if tail else None,

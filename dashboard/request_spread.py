@@ -1,27 +1,18 @@
-"""How latencies of a range are spread: shares by bins of equal ratio, drawn on a log axis."""
+"""How latencies of a range are spread: observations by bins of equal ratio, and quantiles."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 
 from dashboard import formats
-from dashboard.charts import short
 from dashboard.exact_latency import LEVELS
-from dashboard.request_data import Asked, Level
-from stallscope.histogram import GAMMA
-from stallscope.units import US_PER_MS
+from dashboard.request_rows import Asked, Level
 
-HEIGHT = 210
-_BUCKETS_PER_BIN = 10  # of the rollups, which hold 2 %: a bin reaches 22 % further than the last
-_FONT = 12
-_FEWEST_TICKS = 3
-_FACTORS: tuple[tuple[float, ...], ...] = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7))
-_MARK_ROWS = 3
+BUCKETS_PER_BIN = 10
+"""Of the rollups, which hold 2 %: a bin reaches 22 % further than the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +71,7 @@ def itl_spread(
         return Spread("itl", title, "", reason=f"No pause is known one by one: {what}.")
     chosen = ", ".join(f"({level.engine:d}, '{level.level}')" for level in best)
     source = (
-        f"SELECT bucket // {_BUCKETS_PER_BIN} AS bin, bucket_middle_us(bucket) AS us, "
+        f"SELECT bucket // {BUCKETS_PER_BIN} AS bin, bucket_middle_us(bucket) AS us, "
         f"sum(observations) AS n FROM {asked.span.itl_source()} "
         "WHERE wall_us >= $since AND wall_us < $until AND bucket > 0 "
         f"AND (engine, level) IN ({chosen}) GROUP BY ALL"
@@ -135,7 +126,7 @@ def _of_values(
 ) -> Outline:
     """Return the distribution of a column."""
     source = (
-        f"SELECT CAST(ceil(ln({name}) / ln(1.02)) AS BIGINT) // {_BUCKETS_PER_BIN} AS bin, "
+        f"SELECT CAST(ceil(ln({name}) / ln(1.02)) AS BIGINT) // {BUCKETS_PER_BIN} AS bin, "
         f"{name} AS us, count(*) AS n FROM {table} WHERE {name} > 0 AND {only} GROUP BY ALL"
     )
     return _outline(connection, _LABELS[name], source, asked, (0.5, 0.99))
@@ -183,122 +174,3 @@ def _outline(
     ).fetchall()
     marks = tuple((f"p{formats.number(float(q) * 100)}", float(us)) for q, us in ranked)
     return Outline(label, dict(found), marks)
-
-
-def _edge_ms(place: int) -> float:
-    """Return the lower edge of a bin in milliseconds."""
-    return float(GAMMA ** (_BUCKETS_PER_BIN * place)) / US_PER_MS
-
-
-def chart(spread: Spread, colours: Mapping[str, str]) -> dict[str, Any]:
-    """Return the option object of ECharts: shares over milliseconds, quantiles as lines.
-
-    Args:
-        spread: What to show.
-        colours: Colours of the theme.
-    """
-    text = {"color": colours["ink3"], "fontSize": _FONT}
-    low, high = _ends(spread)
-    return {
-        "animation": False,
-        "grid": {"left": 4, "right": 14, "top": 48, "bottom": 22, "containLabel": True},
-        "tooltip": {"trigger": "axis", "confine": True, "axisPointer": {"type": "line"}},
-        "xAxis": {
-            "type": "log",
-            "min": low,
-            "max": high,
-            "name": "ms",
-            "nameLocation": "middle",
-            "nameGap": 22,
-            "nameTextStyle": text,
-            "axisLabel": {**text, "customValues": _ticks(low, high), "formatter": "{value}"},
-            "axisTick": {"customValues": _ticks(low, high)},
-            "splitLine": {"show": False},
-        },
-        "yAxis": {
-            "type": "value",
-            "axisLabel": {**text, "formatter": "{value} %"},
-            "splitNumber": 2,
-            "splitLine": {"lineStyle": {"color": colours["line2"], "opacity": 0.5}},
-        },
-        "series": [
-            _series(outline, colours, first=place == 0)
-            for place, outline in enumerate(spread.outlines)
-        ],
-    }
-
-
-def _ends(spread: Spread) -> tuple[float, float]:
-    """Return the ends of the x axis in milliseconds, one bin beyond the data."""
-    bins = [place for outline in spread.outlines for place in outline.bins]
-    return _edge_ms(min(bins) - 1), _edge_ms(max(bins) + 2)
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Return readable values between two ends, the sparsest set that has three of them."""
-    found = [_between(low, high, factors) for factors in _FACTORS]
-    return next((ticks for ticks in found if len(ticks) >= _FEWEST_TICKS), found[-1])
-
-
-def _between(low: float, high: float, factors: Sequence[float]) -> list[float]:
-    """Return the multiples of powers of ten between two ends."""
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    values = [float(f"{factor}e{decade}") for decade in decades for factor in factors]
-    return [value for value in values if low <= value <= high]
-
-
-def _series(outline: Outline, colours: Mapping[str, str], *, first: bool) -> dict[str, Any]:
-    """Return an outline as a stepped line; the first one is filled."""
-    ink = colours["ink"] if first else colours["ink3"]
-    return {
-        "type": "line",
-        "name": outline.label or "share, %",
-        "data": _corners(outline),
-        "step": "start",
-        "symbol": "none",
-        "lineStyle": {"color": ink, "width": 1.6 if first else 1.2},
-        "itemStyle": {"color": ink},
-        "areaStyle": {"color": ink, "opacity": 0.14 if first else 0.0},
-        "markLine": _marks(outline, ink, colours) if first else {"data": []},
-    }
-
-
-def _corners(outline: Outline) -> list[list[float | None]]:
-    """Return (upper edge in milliseconds, per cent) of all bins, with a zero at either end."""
-    first, last = min(outline.bins), max(outline.bins)
-    return [
-        [short(_edge_ms(place + 1)), short(outline.bins.get(place, 0) / outline.total * 100)]
-        for place in range(first - 1, last + 2)
-    ]
-
-
-def _marks(outline: Outline, ink: str, colours: Mapping[str, str]) -> dict[str, Any]:
-    """Return the quantiles as lines with their names on top, each at a height of its own."""
-    return {
-        "silent": True,
-        "symbol": "none",
-        "lineStyle": {"color": ink, "type": "dashed", "width": 1},
-        "data": [
-            {
-                "xAxis": short(us / US_PER_MS),
-                "label": {
-                    "formatter": f"{name} {formats.number(us / US_PER_MS)}",
-                    "color": colours["ink2"],
-                    "fontSize": _FONT,
-                    "distance": 4 + 13 * (place % _MARK_ROWS),
-                },
-            }
-            for place, (name, us) in enumerate(outline.quantiles)
-        ],
-    }
-
-
-def alternative(spread: Spread) -> str:
-    """Return a chart in one sentence, for those who do not see it."""
-    parts = []
-    for outline in spread.outlines:
-        figures = formats.joined(
-            [f"{name} {formats.latency(us)}" for name, us in outline.quantiles]
-        )
-        parts.append(f"{outline.label}: {figures}" if outline.label else figures)
-    return f"{spread.title}, {spread.aside}. {'. '.join(parts)}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboard import formats
-from dashboard.request_data import Pause, Request
+from dashboard.request_rows import Pause, Request
 from stallscope.context_length import CONTEXT_CLASSES
 
 ALL_LENGTHS = "All lengths"

@@ -12,11 +12,12 @@ from dashboard.copy_path_colours import colours
 from dashboard.data import open_lake
 from dashboard.engines import facts_version, names
 from dashboard.request_answers import install_sheet
-from dashboard.request_data import ORDERS, Asked
 from dashboard.request_facts import facts_sheet, nothing_sheet, pauses_sheet
 from dashboard.request_life import find_life, request_number
 from dashboard.request_picture import RequestPicture, request_picture
-from dashboard.request_spread import HEIGHT, Spread, alternative, chart
+from dashboard.request_rows import ORDERS, Asked
+from dashboard.request_spread import Spread
+from dashboard.request_spread_chart import HEIGHT, alternative, chart
 from dashboard.request_timeline import timeline
 from dashboard.request_words import ALL_LENGTHS, ALL_ROUTES, class_words
 from dashboard.sheets import Sheet

@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 from analytics.catalog import library_statements
 from dashboard import formats, request_data
 from dashboard.ranges import Range
+from dashboard.request_rows import Asked
 from stallscope.storage.direct import seal_directly
 from stallscope.storage.layout import create_lake
 from stallscope.storage.reader import Lake
@@ -397,7 +398,7 @@ def test_many_pauses_are_not_read_one_by_one(
 
 
 def test_the_floor_keeps_as_many_pauses_as_are_wanted(tapped_lake: Path) -> None:
-    asked = request_data.Asked(Range(END_US - 300 * S, END_US))
+    asked = Asked(Range(END_US - 300 * S, END_US))
     with Lake(tapped_lake).connect(library=library_statements()) as lake:
         for wanted in (1, 40, 5_000):
             floor_us = request_data._floor_us(lake, asked, wanted)  # noqa: SLF001 - the bound itself

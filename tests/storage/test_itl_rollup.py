@@ -107,7 +107,7 @@ GAPS = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(steps=STEPS, gaps=GAPS)
 def test_no_gap_is_lost_or_doubled_by_any_rollup(
     steps: list[tuple[int, int | None, int]], gaps: list[tuple[int, int | None, int]]
