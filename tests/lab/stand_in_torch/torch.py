@@ -1,4 +1,4 @@
-"""As much of PyTorch as the load program uses; copies take as long as on a link of a given speed."""
+"""As much of PyTorch as the load program uses; copies take as long as on a link of known speed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Tensor:
 
     def mul_(self, factor: float) -> None:
         assert self.on_gpu
-        assert factor == 1.0  # noqa: RUF069 - a factor that changes nothing
+        assert factor == 1.0  # a factor that changes nothing
 
 
 @contextlib.contextmanager
