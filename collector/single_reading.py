@@ -113,7 +113,7 @@ def lacks_window(rows: Mapping[str, Rows]) -> bool:
     return any(
         row.get("window_us") is None
         for name, table_rows in rows.items()
-        if WINDOW in table(name).columns
+        if any(column.name == WINDOW.name for column in table(name).columns)
         for row in as_rows(table_rows)
     )
 

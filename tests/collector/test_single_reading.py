@@ -33,6 +33,7 @@ def test_a_first_row_without_a_window_is_read_again() -> None:
 def test_a_window_that_is_left_out_is_missing_too() -> None:
     assert lacks_window({"host_pressure": [_ROW]})
     assert not lacks_window({"host_pressure": [{**_ROW, "window_us": 1}]})
+    assert lacks_window({"gpu_link": [{"device": 1}]})  # its window is a metric as well
     assert not lacks_window({"clock_event": [{"kind": "start"}]})
 
 
