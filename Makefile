@@ -28,7 +28,7 @@ bench:         ## Cost, size and speed beside node_exporter and Prometheus
 crash:         ## kill -9, full disk, flipped bits, stepped clock
 	@tools/prepare dev && tools/prepare duckdb15 && .venv/bin/python -m lab.crash $(ARGS)
 
-live:          ## A real vLLM on this CPU under load, counters compared
+live:          ## A real vLLM on this CPU, taps in it: every token counted; ARGS="--scenario proof"
 	@tools/prepare dev && .venv/bin/python -m lab.live $(ARGS)
 
 gpu-check:     ## What only a GPU can settle, into docs/hardware; ARGS="--python PATH" has PyTorch

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ GRAMMAR = "xgrammar==0.2.8"
 _LEFT_OUT = frozenset({"torch", "torchvision", "torchaudio", "torchcodec", "xgrammar"})
 """The engine names CUDA builds of the torch family, which fail at import without a GPU; xgrammar
 pulls in triton, so it is installed without its dependencies."""
+
+_ROOT = Path(__file__).parents[2]
 
 Say = Callable[[str], None]
 
@@ -73,6 +76,29 @@ def prepare(folder: Path, say: Say) -> Prepared:
             folder / "install.log",
         )
     return Prepared(python, model)
+
+
+def install_tap(prepared: Prepared, folder: Path) -> None:
+    """Install the tap into the engine's environment, as it stands in this checkout.
+
+    From a copy, because pip builds where the sources lie, and a build leaves things behind.
+
+    Args:
+        prepared: The engine's environment.
+        folder: For the copy and the log.
+
+    Raises:
+        StallscopeError: pip failed; its log is named.
+    """
+    with tempfile.TemporaryDirectory(prefix="stallscope-tap-") as name:
+        copy = Path(name) / "vllm"
+        shutil.copytree(
+            _ROOT / "collector" / "taps" / "vllm",
+            copy,
+            ignore=shutil.ignore_patterns("__pycache__", "tests", "*.egg-info", "build"),
+        )
+        pip = [str(prepared.python), "-m", "pip", "install", "--quiet", "--force-reinstall"]
+        _run([*pip, "--no-deps", "--no-build-isolation", str(copy)], folder / "install.log")
 
 
 def _steps(folder: Path, python: Path) -> Iterator[tuple[Path, str, Callable[[], list[list[str]]]]]:
@@ -137,11 +163,10 @@ def _name_distribution(folder: Path) -> None:
 
 def _own_text() -> list[str]:
     """Return our own source files: the text that the tokenizer is trained on."""
-    root = Path(__file__).parents[2]
     return sorted(
         str(path)
         for part in ("lab", "stallscope", "collector")
-        for path in (root / part).rglob("*.py")
+        for path in (_ROOT / part).rglob("*.py")
     )
 
 

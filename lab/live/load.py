@@ -14,7 +14,6 @@ _SHARED_PREFIXES = 3
 _SHARED_TOKENS = 256  # two whole KV blocks of 128: enough for the prefix cache to hit
 _FIRST_PLAIN_TOKEN = 300  # past the special tokens and single bytes
 _LAST_PLAIN_TOKEN = 1_500
-_MOST_REQUESTS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +27,9 @@ class Load:
         streams: Requests in flight at any time.
         seconds: No request starts after this long; those in flight are followed to their end.
         seed: Same seed, same requests in the same order.
+        requests: No more than so many.
+        output_tokens: Answers have at least and at most so many.
+        continuous_usage: Ask for the token counts with every chunk.
     """
 
     host: str
@@ -36,19 +38,22 @@ class Load:
     streams: int = 12
     seconds: float = 30
     seed: int = 1
+    requests: int = 4_096
+    output_tokens: tuple[int, int] = (8, 96)
+    continuous_usage: bool = False
 
 
 def make_asks(load: Load) -> Sequence[Ask]:
     """Return the requests of a load in the order in which they are taken; more than it can use."""
     dice = random.Random(load.seed)
     prefixes = [_tokens(dice, _SHARED_TOKENS) for _ in range(_SHARED_PREFIXES)]
-    return [_make_ask(load.model, dice, prefixes) for _ in range(_MOST_REQUESTS)]
+    return [_make_ask(load, dice, prefixes) for _ in range(load.requests)]
 
 
-def _make_ask(model: str, dice: random.Random, prefixes: list[tuple[int, ...]]) -> Ask:
+def _make_ask(load: Load, dice: random.Random, prefixes: list[tuple[int, ...]]) -> Ask:
     shared = dice.choice(prefixes) if dice.random() < 0.5 else ()  # noqa: PLR2004 - one half
     prompt = shared + _tokens(dice, dice.randint(16, 400))
-    return Ask(model, prompt, dice.randint(8, 96))
+    return Ask(load.model, prompt, dice.randint(*load.output_tokens), load.continuous_usage)
 
 
 def _tokens(dice: random.Random, count: int) -> tuple[int, ...]:

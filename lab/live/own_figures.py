@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -50,29 +51,31 @@ class OwnFigures:
 
 
 def parse_own_figures(page: str) -> OwnFigures:
-    """Return the figures on a metrics page of one engine."""
+    """Return the figures on a metrics page; those of several engines are added up."""
     samples = [
         sample
         for family in text_string_to_metric_families(page)
         for sample in family.samples
         if sample.name.startswith("vllm:") and not math.isnan(sample.value)
     ]
-    plain = {s.name: round(s.value) for s in samples if set(s.labels) <= {"engine", "model_name"}}
-    finished = {
-        f"requests_{s.labels['finished_reason']}": round(s.value)
-        for s in samples
-        if s.name == FINISHED
-    }
-    buckets: dict[str, dict[str, int]] = {family: {} for family in FAMILIES}
+    plain: Counter[str] = Counter()
+    finished: Counter[str] = Counter()
+    buckets: dict[str, Counter[str]] = {family: Counter() for family in FAMILIES}
     names = {f"{name}_bucket": family for family, name in FAMILIES.items()}
     for sample in samples:
+        if set(sample.labels) <= {"engine", "model_name"}:
+            plain[sample.name] += round(sample.value)
+        if sample.name == FINISHED:
+            finished[f"requests_{sample.labels['finished_reason']}"] += round(sample.value)
         if sample.name in names:
-            buckets[names[sample.name]][sample.labels["le"]] = round(sample.value)
+            buckets[names[sample.name]][sample.labels["le"]] += round(sample.value)
     return OwnFigures(
-        counters={stem: plain[name] for stem, name in COUNTERS.items() if name in plain} | finished,
-        buckets={family: found for family, found in buckets.items() if found},
-        in_flight=plain.get("vllm:num_requests_running", 0)
-        + plain.get("vllm:num_requests_waiting", 0),
+        counters={
+            **{stem: plain[name] for stem, name in COUNTERS.items() if name in plain},
+            **finished,
+        },
+        buckets={family: dict(found) for family, found in buckets.items() if found},
+        in_flight=plain["vllm:num_requests_running"] + plain["vllm:num_requests_waiting"],
     )
 
 

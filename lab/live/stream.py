@@ -29,6 +29,7 @@ class Timings:
         prompt_tokens: As the engine's usage block says.
         output_tokens: As the engine's usage block says.
         error: Why it failed; empty when it did not.
+        request_id: The engine's id of the request, as its answer says.
     """
 
     start_us: int
@@ -37,6 +38,7 @@ class Timings:
     prompt_tokens: int = 0
     output_tokens: int = 0
     error: str = ""
+    request_id: str = ""
 
     @property
     def ttft_us(self) -> int:
@@ -57,11 +59,13 @@ class Ask:
         model: Served model name.
         prompt: Token ids, so that both ends count the same tokens.
         output_tokens: How many tokens to generate; the end token is ignored.
+        continuous_usage: Ask for the token counts with every chunk, not only in the end.
     """
 
     model: str
     prompt: tuple[int, ...]
     output_tokens: int
+    continuous_usage: bool = False
 
     def body(self) -> bytes:
         """Return the request body for /v1/completions."""
@@ -71,7 +75,10 @@ class Ask:
             "max_tokens": self.output_tokens,
             "ignore_eos": True,
             "stream": True,
-            "stream_options": {"include_usage": True},
+            "stream_options": {
+                "include_usage": True,
+                "continuous_usage_stats": self.continuous_usage,
+            },
         }
         return json.dumps(content).encode()
 
@@ -120,7 +127,8 @@ async def _follow(reader: asyncio.StreamReader, timings: Timings) -> None:
 
 
 def _note(event: dict[str, object], timings: Timings) -> None:
-    """Book one event: a token chunk, or the usage block at the end."""
+    """Book one event: a token chunk, the usage block at the end, or both at once."""
+    timings.request_id = timings.request_id or str(event.get("id", ""))
     usage = event.get("usage")
     if isinstance(usage, dict):
         timings.prompt_tokens = int(usage["prompt_tokens"])

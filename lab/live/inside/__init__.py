@@ -1,0 +1,1 @@
+"""Modules that run inside the engine's API server; they import neither each other nor ours."""
